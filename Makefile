@@ -1,0 +1,39 @@
+# Two commands matter: `make demo` and `make test`. Each works alone on a fresh machine with Python 3.11+.
+PYTHON ?= python3
+VENV ?= .venv
+# Any torch build serves; name another here, for example TORCH="torch --index-url <your index>".
+TORCH ?= torch==2.13.0
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: setup demo test lint bench rom clean help
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+setup: $(VENV)/.base  ## the environment in .venv, nothing else
+
+demo: $(VENV)/.base  ## play the bundled game: train, judge, reward model, shaped training
+	$(BIN)/questloop demo $(ARGS)
+
+test: $(VENV)/.dev lint  ## every check and test
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not full" $(ARGS)
+
+lint: $(VENV)/.dev  ## style, types and the floors of the house
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(VENV)/.base: pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c requirements.lock $(TORCH)
+	$(BIN)/pip install -q -c requirements.lock -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(BIN)/pip install -q -c requirements.lock -e '.[dev]'
+	@touch $@
+
+clean:  ## remove what was built
+	rm -rf $(VENV) build

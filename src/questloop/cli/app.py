@@ -1,0 +1,42 @@
+"""The `questloop` command."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from questloop.errors import QuestloopError
+
+app = typer.Typer(
+    name="questloop",
+    help="Game-playing agents that learn from AI judges, and judges that learn from outcomes.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def root() -> None:
+    """Game-playing agents that learn from AI judges, and judges that learn from outcomes."""
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from questloop import __version__
+
+    print(__version__)
+
+
+def main() -> None:
+    """Run a command; an error meant for the user is one line and a non-zero exit code."""
+    try:
+        app()
+    except QuestloopError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

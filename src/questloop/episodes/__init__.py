@@ -1,0 +1,1 @@
+"""Segments: schema, recording, selection, export and reading."""

@@ -1,0 +1,44 @@
+"""Errors that a user is meant to read: one line that names what, where and how to mend it."""
+
+from questloop.exit_codes import ExitCode
+
+
+class QuestloopError(Exception):
+    """Base of every error with a message for the user; commands print it and exit with `exit_code`."""
+
+    exit_code = ExitCode.FAILED
+
+
+class UsageError(QuestloopError):
+    """A wrong flag or setting."""
+
+    exit_code = ExitCode.USAGE
+
+
+class BadDataError(QuestloopError):
+    """A file or object is missing parts, cut off, of another version, or not what its name says."""
+
+    exit_code = ExitCode.BAD_DATA
+
+
+class UnavailableError(QuestloopError):
+    """A store, judge, database or other service cannot be reached."""
+
+    exit_code = ExitCode.UNAVAILABLE
+
+
+class DiskFullError(QuestloopError):
+    """Free space is below the low-water mark."""
+
+    exit_code = ExitCode.DISK_FULL
+
+
+class MissingExtraError(UsageError):
+    """An optional package is needed.
+
+    >>> str(MissingExtraError("asyncssh", "fleet"))
+    "asyncssh is not installed: pip install 'questloop[fleet]'"
+    """
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed: pip install 'questloop[{extra}]'")

@@ -1,0 +1,1 @@
+"""Archive of restart cells and curriculum of start states."""

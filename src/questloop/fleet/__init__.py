@@ -1,0 +1,1 @@
+"""Training jobs on SSH GPU machines: never lost, never run twice."""

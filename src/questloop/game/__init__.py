@@ -1,0 +1,1 @@
+"""Emulator, RAM taps, game profiles, GameState, observation and actions. Knows no reward."""

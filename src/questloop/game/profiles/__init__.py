@@ -1,0 +1,1 @@
+"""One declarative module a game."""

@@ -1,0 +1,1 @@
+"""Datasets, reward functions and the GRPO training script."""

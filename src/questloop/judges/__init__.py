@@ -1,0 +1,1 @@
+"""Rubric, prompts, voting, ensemble, agreement and the evaluation pass."""

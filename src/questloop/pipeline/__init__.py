@@ -1,0 +1,1 @@
+"""The epoch loop: stages, resume, report."""

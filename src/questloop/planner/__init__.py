@@ -1,0 +1,1 @@
+"""Mode switch, plan schema, executor and path finding."""

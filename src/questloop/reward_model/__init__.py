@@ -1,0 +1,1 @@
+"""Preferences, the Bradley-Terry network, calibration and drift."""

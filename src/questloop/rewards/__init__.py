@@ -1,0 +1,1 @@
+"""Events, coverage, curiosity and shaping, and the one place they are summed."""

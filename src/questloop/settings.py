@@ -1,0 +1,276 @@
+"""Every setting of Questloop, one class a concern.
+
+Values come, strongest first, from command-line flags, the environment, `.env`, a TOML file given by
+`--config`, and the defaults below. A field's name in capitals is its environment variable; in a TOML file
+either case works.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from questloop.errors import UsageError
+
+
+def _auto_or_int(value: Any) -> Any:
+    return value if value == "auto" else int(value)
+
+
+def _all_or_int(value: Any) -> Any:
+    return value if value == "all" else int(value)
+
+
+AutoInt = Annotated[Literal["auto"] | Annotated[int, Field(ge=1)], BeforeValidator(_auto_or_int)]
+AllInt = Annotated[Literal["all"] | Annotated[int, Field(ge=1)], BeforeValidator(_all_or_int)]
+
+
+class Observation(StrEnum):
+    """What the policy sees."""
+
+    VECTOR = "vector"
+    VISUAL = "visual"
+
+
+class LLMBackend(StrEnum):
+    """Where judges and planner send their requests."""
+
+    EMBEDDED = "embedded"
+    ENDPOINT = "endpoint"
+    DIRECT = "direct"
+    GATEWAY = "gateway"
+
+
+class _Group(BaseSettings):
+    model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True, populate_by_name=True)
+
+
+class LoopSettings(_Group):
+    """The epoch loop."""
+
+    run_hours: float = Field(48, gt=0, description="pipeline run time, hours")
+    epoch: int = Field(0, ge=0, description="epoch of a single stage")
+    epoch_steps: int = Field(300_000, ge=1, description="environment steps an epoch")
+    eval_interval: int = Field(1, ge=1, description="judge every N epochs")
+    seed: int = Field(0, ge=0, description="root of every random stream")
+
+
+class GameSettings(_Group):
+    """The game and its emulator."""
+
+    rom_path: Path | None = Field(None, description="the user's ROM; unset: the bundled Mossgrove")
+    start_states: Path | None = Field(None, description="folder of start states")
+    frame_skip: int = Field(4, ge=1, le=60, description="emulated frames a step")
+    episode_length: int = Field(30_000, ge=1, description="steps an episode")
+
+
+class TrainingSettings(_Group):
+    """PPO and its runners. The defaults are the contract's; a preset that differs says so."""
+
+    ray_address: str | None = Field(None, description="address of a Ray cluster; unset: start Ray here")
+    ray_workers: AutoInt = Field("auto", description="environment runners")
+    envs_per_worker: AutoInt = Field("auto", description="emulators a runner")
+    learner_gpus: float = Field(0, ge=0, description="GPUs of the learner")
+    observation: Observation = Field(Observation.VECTOR, description="vector (128-D) or visual")
+    batch_size: int = Field(4096, ge=1, description="steps a PPO update")
+    minibatch_size: int = Field(512, ge=1)
+    ppo_epochs: int = Field(10, ge=1, description="passes over a batch an update")
+    lr: float = Field(5e-5, gt=0)
+    gamma: float = Field(0.99, gt=0, lt=1)
+    gae_lambda: float = Field(0.95, ge=0, le=1)
+    clip: float = Field(0.2, gt=0)
+    value_clip: float = Field(10.0, gt=0)
+    entropy_coef: float = Field(0.01, ge=0)
+
+    @model_validator(mode="after")
+    def _minibatch_divides_batch(self) -> TrainingSettings:
+        if self.batch_size % self.minibatch_size:
+            raise ValueError(
+                f"BATCH_SIZE {self.batch_size} is not a multiple of MINIBATCH_SIZE {self.minibatch_size}"
+            )
+        return self
+
+
+class RewardSettings(_Group):
+    """Weights of event and coverage rewards, with their sign."""
+
+    reward_room: float = Field(1.0, description="first visit of a room in an episode")
+    reward_tile: float = Field(0.01, description="first visit of a tile in an episode")
+    reward_health: float = Field(-0.05, description="a quarter heart lost; healing pays nothing")
+    reward_rupee: float = Field(0.01, description="a rupee gained above the episode's highest")
+    reward_key: float = Field(2.0, description="a small or boss key")
+    reward_sword: float = Field(5.0, description="a sword level")
+    reward_essence: float = Field(20.0, description="an essence")
+    reward_death: float = Field(-2.0, description="a death")
+    reward_dialog: float = Field(0.2, description="first dialog with a text index in an episode")
+    reward_revisit: float = Field(-0.001, description="a step onto a tile visited before")
+
+
+class ExplorationSettings(_Group):
+    """Parts of the agent beyond plain PPO; 0 or off switches a part off."""
+
+    rnd_coef: float = Field(0.5, ge=0, description="weight of RND's advantage (the extrinsic one has 1)")
+    shaping_coef: float = Field(1.0, ge=0, description="weight of the reward model's potential shaping")
+    archive_fraction: float = Field(
+        0, ge=0, le=1, description="share of episodes that start from the archive"
+    )
+    awr_top_k: int = Field(0, ge=0, description="top judged segments an epoch that AWR imitates")
+    sil_coef: float = Field(0, ge=0, description="weight of self-imitation")
+    curriculum: bool = Field(False, description="start states advance with milestones")
+    planner: bool = Field(False, description="LLM planner takes over in dialogs and puzzles")
+    hint_interval: int = Field(0, ge=0, description="steps between strategic hints; 0: none")
+
+
+class StoreSettings(_Group):
+    """The object store: a plain path, `file:///...` or `s3://bucket`."""
+
+    store_url: str | None = Field(None, description="unset: runs/store, or S3 where S3_ENDPOINT_URL is set")
+    s3_endpoint_url: str | None = None
+    s3_access_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("s3_access_key", "s3_access_key_id")
+    )
+    s3_secret_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("s3_secret_key", "s3_secret_access_key")
+    )
+    s3_region_name: str = "us-east-1"
+    s3_bucket_name: str | None = Field(None, description="one bucket for everything; unset: one a prefix")
+    export_segments_per_epoch: AllInt = Field(400, description="segments exported an epoch, or all")
+    png_stride: int = Field(10, ge=1, description="every n-th recorded frame is also a PNG")
+    keep_epochs: int = Field(0, ge=0, description="epochs whose episodes are kept; 0: all")
+    low_water_mb: int = Field(500, ge=0, description="free disk below which a run stops, MB")
+
+    @property
+    def url(self) -> str:
+        """The store in force."""
+        if self.store_url:
+            return self.store_url
+        return f"s3://{self.s3_bucket_name or ''}" if self.s3_endpoint_url else "runs/store"
+
+
+class LLMSettings(_Group):
+    """Judges' and planner's models."""
+
+    llm_backend: LLMBackend | None = Field(None, description="unset: follows what else is set")
+    llm_endpoint: str | None = Field(None, description="one OpenAI-compatible URL for every role")
+    llm_use_direct: bool = Field(True, description="in a namespace: the workload services, not the gateway")
+    llm_namespace: str | None = None
+    llm_gateway_url: str | None = None
+    llm_api_key: SecretStr | None = None
+    llm_ca_bundle: Path | None = None
+    llm_timeout_s: float = Field(60, gt=0)
+    llm_concurrency: int = Field(8, ge=1, description="requests in flight")
+
+    @property
+    def backend(self) -> LLMBackend:
+        """The backend in force."""
+        if self.llm_backend is not None:
+            return self.llm_backend
+        if self.llm_endpoint:
+            return LLMBackend.ENDPOINT
+        if self.llm_namespace:
+            return LLMBackend.DIRECT if self.llm_use_direct else LLMBackend.GATEWAY
+        return LLMBackend.EMBEDDED
+
+
+class JudgeSettings(_Group):
+    """The judge pass."""
+
+    judge_votes: int = Field(3, ge=1, le=15, description="self-consistency samples")
+    judge_budget: AllInt = Field(200, description="segments judged a pass, or all")
+
+
+class FleetSettings(_Group):
+    """The fleet of GPU machines."""
+
+    database_url: SecretStr = Field(SecretStr("sqlite:///questloop-fleet.sqlite3"))
+    nats_url: SecretStr | None = Field(None, description="unset: an embedded server on 127.0.0.1:4222")
+    poll_interval_s: float = Field(10, gt=0)
+    pending_timeout_s: float = Field(300, gt=0)
+    max_retries: int = Field(3, ge=0)
+    lease_s: float = Field(60, gt=0)
+    log_dir: Path = Field(Path("logs"), description="job logs, {job_id}.log")
+
+
+class Settings:
+    """All settings, group by group."""
+
+    def __init__(self, **values: Any) -> None:
+        self.loop = LoopSettings(**values)
+        self.game = GameSettings(**values)
+        self.training = TrainingSettings(**values)
+        self.rewards = RewardSettings(**values)
+        self.exploration = ExplorationSettings(**values)
+        self.store = StoreSettings(**values)
+        self.llm = LLMSettings(**values)
+        self.judges = JudgeSettings(**values)
+        self.fleet = FleetSettings(**values)
+
+
+GROUPS = (
+    LoopSettings,
+    GameSettings,
+    TrainingSettings,
+    RewardSettings,
+    ExplorationSettings,
+    StoreSettings,
+    LLMSettings,
+    JudgeSettings,
+    FleetSettings,
+)
+
+
+def load(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> Settings:
+    """Read settings from flags, the environment, `.env` and the TOML file `config`.
+
+    Raises `UsageError` naming the variable, its value and what is allowed.
+    """
+    values: dict[str, Any] = {}
+    if config is not None:
+        values = {key: value for key, value in _read_toml(config).items() if not _in_environment(key)}
+    values |= {key: value for key, value in (flags or {}).items() if value is not None}
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        raise UsageError(_describe(error)) from None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"--config {path}: {error.strerror}; give the path of a readable TOML file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config {path}: not TOML: {error}") from None
+    values = {key.lower(): value for key, value in document.items()}
+    unknown = sorted(set(values) - known_names())
+    if unknown:
+        raise UsageError(
+            f"--config {path}: unknown setting {', '.join(unknown)}; see docs/reference/settings.md"
+        )
+    return values
+
+
+def _in_environment(name: str) -> bool:
+    return name.lower() in {key.lower() for key in os.environ}
+
+
+def known_names() -> set[str]:
+    """The lower-case name of every setting."""
+    return {name for group in GROUPS for name in group.model_fields}
+
+
+def _describe(error: ValidationError) -> str:
+    problems = []
+    for item in error.errors():
+        name = ".".join(str(part) for part in item["loc"][:1]).upper()
+        problems.append(f"{name}={item['input']!r}: {item['msg']}" if name else item["msg"])
+    return "; ".join(dict.fromkeys(problems))

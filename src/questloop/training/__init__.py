@@ -1,0 +1,1 @@
+"""Composed environment, runner, learner and checkpoints."""

@@ -1,0 +1,18 @@
+"""Tests see no setting of the machine they run on."""
+
+import os
+
+import pytest
+
+from questloop import settings
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("PYTHONWARNINGS", "ignore:Using SDL2 binaries:UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def _no_ambient_settings(monkeypatch):
+    names = settings.known_names() | {"s3_access_key_id", "s3_secret_access_key"}
+    for name in list(os.environ):
+        if name.lower() in names:
+            monkeypatch.delenv(name)

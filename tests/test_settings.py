@@ -1,0 +1,75 @@
+"""Settings: precedence, parsing and error messages."""
+
+from pathlib import Path
+
+import pytest
+
+from questloop import settings
+from questloop.errors import UsageError
+from questloop.settings import LLMBackend
+
+
+def test_contract_defaults(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    loaded = settings.load()
+    assert loaded.loop.epoch_steps == 300_000
+    assert loaded.training.batch_size == 4096
+    assert loaded.training.ray_workers == "auto"
+    assert loaded.store.url == "runs/store"
+    assert loaded.llm.backend is LLMBackend.EMBEDDED
+
+
+def test_flags_beat_environment_beats_toml(monkeypatch, tmp_path):
+    config = tmp_path / "q.toml"
+    config.write_text("SEED = 1\nEPOCH_STEPS = 10\nbatch_size = 1024\n")
+    monkeypatch.setenv("SEED", "2")
+    loaded = settings.load(config, {"epoch_steps": 30})
+    assert (loaded.loop.seed, loaded.loop.epoch_steps, loaded.training.batch_size) == (2, 30, 1024)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("EPOCH_STEPS", "many"),
+        ("JUDGE_VOTES", "0"),
+        ("OBSERVATION", "audio"),
+        ("RAY_WORKERS", "-1"),
+        ("BATCH_SIZE", "1000"),
+    ],
+)
+def test_a_wrong_setting_names_variable_and_value(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=name) as caught:
+        settings.load()
+    assert value in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_toml_setting_is_refused(tmp_path: Path):
+    config = tmp_path / "q.toml"
+    config.write_text("EPOCH_STEP = 10\n")
+    with pytest.raises(UsageError, match="epoch_step"):
+        settings.load(config)
+
+
+@pytest.mark.parametrize(
+    ("environment", "backend"),
+    [
+        ({"LLM_ENDPOINT": "http://127.0.0.1:1/v1"}, LLMBackend.ENDPOINT),
+        ({"LLM_NAMESPACE": "zelda-rl"}, LLMBackend.DIRECT),
+        ({"LLM_NAMESPACE": "zelda-rl", "LLM_USE_DIRECT": "false"}, LLMBackend.GATEWAY),
+        ({"LLM_NAMESPACE": "zelda-rl", "LLM_BACKEND": "embedded"}, LLMBackend.EMBEDDED),
+    ],
+)
+def test_backend_follows_what_is_set(monkeypatch, environment, backend):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert settings.load().llm.backend is backend
+
+
+def test_secrets_do_not_print(monkeypatch):
+    monkeypatch.setenv("S3_SECRET_ACCESS_KEY", "hunter2")
+    loaded = settings.load()
+    assert loaded.store.s3_secret_key is not None
+    assert loaded.store.s3_secret_key.get_secret_value() == "hunter2"
+    assert "hunter2" not in repr(loaded.store)
