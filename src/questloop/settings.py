@@ -80,14 +80,14 @@ class TrainingSettings(_Group):
     learner_gpus: float = Field(0, ge=0, description="GPUs of the learner")
     observation: Observation = Field(Observation.VECTOR, description="vector (128-D) or visual")
     batch_size: int = Field(4096, ge=1, description="steps a PPO update")
-    minibatch_size: int = Field(512, ge=1)
+    minibatch_size: int = Field(512, ge=1, description="steps a gradient step; divides BATCH_SIZE")
     ppo_epochs: int = Field(10, ge=1, description="passes over a batch an update")
-    lr: float = Field(5e-5, gt=0)
-    gamma: float = Field(0.99, gt=0, lt=1)
-    gae_lambda: float = Field(0.95, ge=0, le=1)
-    clip: float = Field(0.2, gt=0)
-    value_clip: float = Field(10.0, gt=0)
-    entropy_coef: float = Field(0.01, ge=0)
+    lr: float = Field(5e-5, gt=0, description="learning rate of Adam")
+    gamma: float = Field(0.99, gt=0, lt=1, description="discount a step")
+    gae_lambda: float = Field(0.95, ge=0, le=1, description="lambda of generalised advantage estimation")
+    clip: float = Field(0.2, gt=0, description="clip of the policy ratio")
+    value_clip: float = Field(10.0, gt=0, description="bound of the squared value error")
+    entropy_coef: float = Field(0.01, ge=0, description="weight of the entropy bonus")
 
     @model_validator(mode="after")
     def _minibatch_divides_batch(self) -> TrainingSettings:
@@ -132,14 +132,18 @@ class StoreSettings(_Group):
     """The object store: a plain path, `file:///...` or `s3://bucket`."""
 
     store_url: str | None = Field(None, description="unset: runs/store, or S3 where S3_ENDPOINT_URL is set")
-    s3_endpoint_url: str | None = None
+    s3_endpoint_url: str | None = Field(None, description="an S3 server, for example http://minio-api:9000")
     s3_access_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("s3_access_key", "s3_access_key_id")
+        None,
+        validation_alias=AliasChoices("s3_access_key", "s3_access_key_id"),
+        description="also S3_ACCESS_KEY_ID",
     )
     s3_secret_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("s3_secret_key", "s3_secret_access_key")
+        None,
+        validation_alias=AliasChoices("s3_secret_key", "s3_secret_access_key"),
+        description="also S3_SECRET_ACCESS_KEY",
     )
-    s3_region_name: str = "us-east-1"
+    s3_region_name: str = Field("us-east-1", description="region of the buckets")
     s3_bucket_name: str | None = Field(None, description="one bucket for everything; unset: one a prefix")
     export_segments_per_epoch: AllInt = Field(400, description="segments exported an epoch, or all")
     png_stride: int = Field(10, ge=1, description="every n-th recorded frame is also a PNG")
@@ -160,11 +164,13 @@ class LLMSettings(_Group):
     llm_backend: LLMBackend | None = Field(None, description="unset: follows what else is set")
     llm_endpoint: str | None = Field(None, description="one OpenAI-compatible URL for every role")
     llm_use_direct: bool = Field(True, description="in a namespace: the workload services, not the gateway")
-    llm_namespace: str | None = None
-    llm_gateway_url: str | None = None
-    llm_api_key: SecretStr | None = None
-    llm_ca_bundle: Path | None = None
-    llm_timeout_s: float = Field(60, gt=0)
+    llm_namespace: str | None = Field(None, description="namespace of the model services")
+    llm_gateway_url: str | None = Field(
+        None, description="the llm-d gateway, routes /vision /dialog /puzzle /judge/..."
+    )
+    llm_api_key: SecretStr | None = Field(None, description="bearer token of the endpoint")
+    llm_ca_bundle: Path | None = Field(None, description="PEM file that verifies the endpoint")
+    llm_timeout_s: float = Field(60, gt=0, description="a request, seconds")
     llm_concurrency: int = Field(8, ge=1, description="requests in flight")
 
     @property
@@ -189,12 +195,14 @@ class JudgeSettings(_Group):
 class FleetSettings(_Group):
     """The fleet of GPU machines."""
 
-    database_url: SecretStr = Field(SecretStr("sqlite:///questloop-fleet.sqlite3"))
+    database_url: SecretStr = Field(
+        SecretStr("sqlite:///questloop-fleet.sqlite3"), description="SQLite file or PostgreSQL URL"
+    )
     nats_url: SecretStr | None = Field(None, description="unset: an embedded server on 127.0.0.1:4222")
-    poll_interval_s: float = Field(10, gt=0)
-    pending_timeout_s: float = Field(300, gt=0)
-    max_retries: int = Field(3, ge=0)
-    lease_s: float = Field(60, gt=0)
+    poll_interval_s: float = Field(10, gt=0, description="between two polls of a machine, seconds")
+    pending_timeout_s: float = Field(300, gt=0, description="a job pending longer is queued again, seconds")
+    max_retries: int = Field(3, ge=0, description="retries of a job with a retryable failure")
+    lease_s: float = Field(60, gt=0, description="lease of an attempt, seconds")
     log_dir: Path = Field(Path("logs"), description="job logs, {job_id}.log")
 
 
