@@ -50,7 +50,7 @@ def overworld_map(visits: Mapping[Room, int], pictures: Mapping[Room, bytes], gr
 def interior_map(
     visits: Mapping[Room, int], pictures: Mapping[Room, bytes], outside: int = 0
 ) -> bytes | None:
-    """Rooms of every group but `outside`, in the order of their numbers, eight to a row. PNG bytes or None."""
+    """Rooms of every group but `outside`, in numerical order, eight to a row. PNG bytes or None."""
     rooms = sorted(key for key, count in visits.items() if key[0] != outside and count > 0)
     if not rooms:
         return None
@@ -160,7 +160,7 @@ def _png(image: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def _thousands(value: float, _position: int) -> str:
+def _thousands(value: float, _position: float) -> str:
     return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
 
 

@@ -1,0 +1,64 @@
+"""Write docs/reference/settings.md from the settings themselves; a test keeps the page in step."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from questloop.settings import GROUPS
+
+PAGE = Path(__file__).parents[1] / "docs/reference/settings.md"
+HEAD = """# Settings
+
+Values come, strongest first, from command-line flags, the environment, `.env` in the working folder, a TOML \
+file given by `--config`, and the defaults below. Booleans take `on`/`off` or `true`/`false`. Secrets come from \
+the environment or files only. A wrong value ends the command with exit code 2 and one line that names the \
+variable, the value and what is allowed. This page is written by `scripts/write_settings_reference.py`.
+"""
+_SIGNS = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
+
+
+def page() -> str:
+    """The whole page, one table a concern."""
+    parts = [HEAD]
+    for group in GROUPS:
+        title = (group.__doc__ or "").strip().splitlines()[0].rstrip(".")
+        rows = [
+            f"| `{name.upper()}` | {_default(field)} | {_meaning(field)} |"
+            for name, field in group.model_fields.items()
+        ]
+        parts.append(
+            "\n".join([f"## {title}", "", "| variable | default | meaning |", "|---|---|---|", *rows, ""])
+        )
+    return "\n".join(parts)
+
+
+def _default(field: FieldInfo) -> str:
+    value: Any = field.default
+    if value is None:
+        return "unset"
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, bool):
+        value = "on" if value else "off"
+    return f"`{value}`"
+
+
+def _meaning(field: FieldInfo) -> str:
+    limits = [
+        f"{sign} {getattr(item, name)}"
+        for item in field.metadata
+        for name, sign in _SIGNS
+        if hasattr(item, name)
+    ]
+    return (field.description or "") + (f" ({', '.join(limits)})" if limits else "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
