@@ -15,9 +15,9 @@ PAGE = Path(__file__).parents[1] / "docs/reference/settings.md"
 HEAD = """# Settings
 
 Values come, strongest first, from command-line flags, the environment, `.env` in the working folder, a TOML \
-file given by `--config`, and the defaults below. Booleans take `on`/`off` or `true`/`false`. Secrets come from \
-the environment or files only. A wrong value ends the command with exit code 2 and one line that names the \
-variable, the value and what is allowed. This page is written by `scripts/write_settings_reference.py`.
+file given by `--config`, and the defaults below. Booleans take `on`/`off` or `true`/`false`. Secrets come \
+from the environment or files only. A wrong value ends the command with exit code 2 and one line that names \
+the variable, the value and what is allowed. This page is written by `scripts/write_settings_reference.py`.
 """
 _SIGNS = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
 
