@@ -1,0 +1,106 @@
+"""Pushing blocks to where they belong: a breadth-first search over pushes, as in Sokoban."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from questloop.planner.paths import find_path, reachable
+from questloop.planner.room import Cell, Direction, Place, Room, neighbour
+
+_State = tuple[frozenset[Place], frozenset[Place]]  # blocks, and the region that the hero can walk
+
+
+@dataclass(frozen=True)
+class Push:
+    """Stand behind `block` and push it one cell."""
+
+    block: Place
+    direction: Direction
+
+    @property
+    def stand(self) -> Place:
+        """Where the hero stands to push."""
+        return neighbour(self.block, self.direction.opposite)
+
+    @property
+    def lands(self) -> Place:
+        """Where the block comes to rest."""
+        return neighbour(self.block, self.direction)
+
+
+def solve(
+    room: Room, hero: Place, targets: Collection[Place], most_states: int = 200_000
+) -> list[Push] | None:
+    """The fewest pushes after which every target holds a block, or None where there is no way.
+
+    Breadth-first over (blocks, region of the hero), so that a solution is found whenever one exists within
+    `most_states`. Blocks move over floor only; the hero needs a walk to the side that is pushed.
+    """
+    goal = frozenset(targets)
+    if not goal or len(goal) > len(room.blocks):
+        return [] if goal <= room.blocks else None
+    start: _State = room.blocks, frozenset(reachable(room, hero))
+    came: dict[_State, tuple[_State, Push] | None] = {start: None}
+    frontier = deque([start])
+    while frontier and len(came) <= most_states:
+        state = frontier.popleft()
+        blocks, region = state
+        if goal <= blocks:
+            return _unwind(came, state)
+        for push in pushes(replace(room, blocks=blocks), region):
+            moved = blocks - {push.block} | {push.lands}
+            if _dead(room, push.lands, moved, goal):
+                continue
+            after = moved, frozenset(reachable(replace(room, blocks=moved), push.block))
+            if after not in came:
+                came[after] = state, push
+                frontier.append(after)
+    return None
+
+
+def pushes(room: Room, region: Collection[Place]) -> list[Push]:
+    """Every push that a hero who can walk all of `region` can make, in a fixed order."""
+    return [
+        push
+        for block in sorted(room.blocks)
+        for direction in Direction
+        if (push := Push(block, direction)).stand in region and room.open(push.lands)
+    ]
+
+
+def locks(room: Room, hero: Place, push: Push, targets: Collection[Place]) -> bool:
+    """Whether `push` would make the puzzle unsolvable: the executor refuses such a push."""
+    moved = replace(room, blocks=room.blocks - {push.block} | {push.lands})
+    return solve(moved, push.block, targets) is None
+
+
+def walk_to_push(room: Room, hero: Place, push: Push) -> list[Direction] | None:
+    """The walk to the side of the block from which it is pushed."""
+    return find_path(room, hero, [push.stand])
+
+
+def _dead(room: Room, block: Place, blocks: frozenset[Place], goal: frozenset[Place]) -> bool:
+    """A block in a corner of walls stays there for good; fatal only if too few others are left."""
+    if block in goal:
+        return False
+    free = len([b for b in blocks if b in goal or not _cornered(room, b)])
+    return free < len(goal)
+
+
+def _cornered(room: Room, place: Place) -> bool:
+    def solid(direction: Direction) -> bool:
+        beside = neighbour(place, direction)
+        return not room.inside(beside) or room.cell(beside) is not Cell.FLOOR
+
+    vertical = solid(Direction.UP) or solid(Direction.DOWN)
+    return vertical and (solid(Direction.LEFT) or solid(Direction.RIGHT))
+
+
+def _unwind(came: dict[_State, tuple[_State, Push] | None], state: _State) -> list[Push]:
+    path = []
+    while (step := came[state]) is not None:
+        state, push = step
+        path.append(push)
+    return path[::-1]

@@ -1,0 +1,57 @@
+"""When the planner takes over: a pure state machine with hysteresis, cool-down and a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """Who chooses the actions of a game, and by which kind of plan."""
+
+    POLICY = "policy"
+    DIALOG = "dialog"
+    PUZZLE = "puzzle"
+
+
+@dataclass(frozen=True)
+class ModeRules:
+    """`hold_frames`: recorded frames in a row that must agree before the mode changes, both ways;
+    `cooldown_frames`: after a failed takeover; `budget`: takeovers an episode."""
+
+    hold_frames: int = 3
+    cooldown_frames: int = 300
+    budget: int = 50
+
+
+@dataclass(frozen=True)
+class ModeState:
+    """Immutable: `observe` and `failed` return the next state."""
+
+    rules: ModeRules = ModeRules()
+    mode: Mode = Mode.POLICY
+    candidate: Mode = Mode.POLICY
+    streak: int = 0
+    cooldown: int = 0
+    takeovers: int = 0
+
+    def observe(self, dialog: bool, puzzle: bool) -> ModeState:
+        """One recorded frame. A dialog goes before a puzzle, since it holds the game."""
+        seen = Mode.DIALOG if dialog else Mode.PUZZLE if puzzle else Mode.POLICY
+        cooldown = max(0, self.cooldown - 1)
+        if seen is not Mode.POLICY and (cooldown or self._spent(seen)):
+            seen = Mode.POLICY
+        streak = self.streak + 1 if seen is self.candidate else 1
+        after = replace(self, candidate=seen, streak=streak, cooldown=cooldown)
+        if seen is self.mode or streak < self.rules.hold_frames:
+            return after
+        return replace(after, mode=seen, takeovers=self.takeovers + (seen is not Mode.POLICY))
+
+    def failed(self) -> ModeState:
+        """The takeover in force was aborted: hand back at once and leave the planner out for a while."""
+        return replace(
+            self, mode=Mode.POLICY, candidate=Mode.POLICY, streak=0, cooldown=self.rules.cooldown_frames
+        )
+
+    def _spent(self, seen: Mode) -> bool:
+        return seen is not self.mode and self.takeovers >= self.rules.budget

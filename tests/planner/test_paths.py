@@ -1,0 +1,149 @@
+"""A* against Dijkstra, ledges as directed edges, and block puzzles against brute force."""
+
+import random
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from questloop.planner.blocks import Push, locks, solve, walk_to_push
+from questloop.planner.paths import find_path, find_path_uninformed, reachable
+from questloop.planner.room import Cell, Direction, Room, neighbour
+
+CELLS = [Cell.FLOOR] * 16 + [Cell.WALL] * 3 + list(Cell)
+
+
+def random_room(rng: random.Random, height: int = 8, width: int = 10) -> Room:
+    return Room(tuple(tuple(rng.choice(CELLS) for _ in range(width)) for _ in range(height)))
+
+
+def walk(room, place, path):
+    for direction in path:
+        place = room.step(place, direction)
+        assert place is not None, "a path steps only where the room allows"
+    return place
+
+
+@pytest.mark.slow
+def test_a_star_equals_dijkstra_on_10000_rooms_with_ledges():
+    rng = random.Random(0)
+    found = 0
+    for _ in range(10_000):
+        room = random_room(rng)
+        start = rng.randrange(room.height), rng.randrange(room.width)
+        goals = [(rng.randrange(room.height), rng.randrange(room.width)) for _ in range(rng.randint(1, 2))]
+        path, yardstick = find_path(room, start, goals), find_path_uninformed(room, start, goals)
+        assert (path is None) == (yardstick is None)
+        if path is not None and yardstick is not None:
+            assert len(path) == len(yardstick)
+            assert walk(room, start, path) in goals
+            found += len(path) > 1
+    assert found > 2_000, "the rooms must offer real walks"
+
+
+def test_a_ledge_is_crossed_one_way_only():
+    room = Room.parse(
+        """
+        . . .
+        v v v
+        . . .
+        """
+    )
+    assert find_path(room, (0, 1), [(2, 1)]) == [Direction.DOWN]
+    assert find_path(room, (2, 1), [(0, 1)]) is None
+
+
+def test_goal_in_a_wall_outside_or_absent_is_no_path():
+    room = Room.parse(".#.")
+    assert find_path(room, (0, 0), [(0, 1)]) is None
+    assert find_path(room, (0, 0), [(5, 5)]) is None
+    assert find_path(room, (0, 0), []) is None
+    assert find_path(room, (0, 0), [(0, 0)]) == []
+
+
+def test_a_room_survives_its_text():
+    room = Room.parse("..B\n#o~")
+    assert Room.parse(room.text()) == room
+    assert room.text(hero=(0, 0)).startswith("@")
+
+
+@given(st.integers(0, 2**32))
+def test_reachable_is_what_paths_find(seed):
+    rng = random.Random(seed)
+    room = random_room(rng, 4, 5)
+    start = rng.randrange(4), rng.randrange(5)
+    for row in range(4):
+        for column in range(5):
+            assert ((row, column) in reachable(room, start)) == (
+                find_path(room, start, [(row, column)]) is not None
+            )
+
+
+def brute_force(room: Room, hero, targets) -> bool:
+    """Whether the puzzle can be solved, searching single steps of the hero."""
+    seen, frontier = {(hero, room.blocks)}, deque([(hero, room.blocks)])
+    while frontier:
+        place, blocks = frontier.popleft()
+        if set(targets) <= blocks:
+            return True
+        here = Room(room.cells, blocks)
+        for direction in Direction:
+            ahead = neighbour(place, direction)
+            step = here.step(place, direction)
+            if ahead in blocks and here.open(neighbour(ahead, direction)):
+                after = ahead, blocks - {ahead} | {neighbour(ahead, direction)}
+            elif step is not None:
+                after = step, blocks
+            else:
+                continue
+            if after not in seen:
+                seen.add(after)
+                frontier.append(after)
+    return False
+
+
+@pytest.mark.slow
+def test_a_solution_is_found_whenever_brute_force_finds_one():
+    rng = random.Random(1)
+    solved = 0
+    for _ in range(400):
+        cells = tuple(
+            tuple(rng.choice([Cell.FLOOR] * 9 + [Cell.WALL, Cell.LEDGE_DOWN]) for _ in range(5))
+            for _ in range(5)
+        )
+        floor = [(r, c) for r in range(5) for c in range(5) if cells[r][c] is Cell.FLOOR]
+        count = rng.randint(1, 2)
+        if len(floor) < 2 * count + 1:
+            continue
+        places = rng.sample(floor, 2 * count + 1)
+        room, hero, targets = Room(cells, frozenset(places[:count])), places[-1], places[count : 2 * count]
+        plan = solve(room, hero, targets)
+        assert (plan is not None) == brute_force(room, hero, targets)
+        if plan is not None:
+            solved += 1
+            replay(room, hero, plan, targets)
+    assert solved > 60
+
+
+def replay(room, hero, plan, targets):
+    for push in plan:
+        path = walk_to_push(room, hero, push)
+        assert path is not None
+        assert not locks(room, hero, push, targets)
+        room = Room(room.cells, room.blocks - {push.block} | {push.lands})
+        hero = push.block
+    assert set(targets) <= room.blocks
+
+
+def test_a_push_into_a_corner_is_refused():
+    room = Room.parse(
+        """
+        . . .
+        . B .
+        . . .
+        """
+    )
+    assert solve(room, (2, 1), [(0, 1)]) == [Push((1, 1), Direction.UP)]
+    assert not locks(room, (2, 1), Push((1, 1), Direction.UP), [(0, 1)])
+    assert locks(room, (1, 2), Push((1, 1), Direction.LEFT), [(1, 2)])
