@@ -171,7 +171,16 @@ class LLMSettings(_Group):
     llm_api_key: SecretStr | None = Field(None, description="bearer token of the endpoint")
     llm_ca_bundle: Path | None = Field(None, description="PEM file that verifies the endpoint")
     llm_timeout_s: float = Field(60, gt=0, description="a request, seconds")
-    llm_concurrency: int = Field(8, ge=1, description="requests in flight")
+    llm_concurrency: int = Field(8, ge=1, description="requests in flight a server")
+    llm_model_state: str = Field("qwen25-7b", description="model of the state judge and the dialog planner")
+    llm_model_puzzle: str = Field("qwen25-32b", description="model of the puzzle judge and planner")
+    llm_model_vision: str = Field("qwen25-vl-32b", description="model of the vision judge and planner")
+    llm_images: bool = Field(True, description="the vision model takes pictures; off: it reads states only")
+    llm_failover_model: str | None = Field(
+        None, description="model asked when a role's own fails; unset: none"
+    )
+    llm_usd_per_mtok_in: float = Field(0, ge=0, description="price of a million prompt tokens, USD")
+    llm_usd_per_mtok_out: float = Field(0, ge=0, description="price of a million completion tokens, USD")
 
     @property
     def backend(self) -> LLMBackend:

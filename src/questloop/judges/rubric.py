@@ -1,0 +1,92 @@
+"""Who judges what, by which prompt, and the fingerprint of all that decides a score."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from questloop.llm.routes import Role
+
+PROMPT_VERSION = "v1"
+TEMPERATURE = 0.7
+MAX_REPLY_TOKENS = 220
+
+
+class Criterion(StrEnum):
+    """What a segment is judged by; each is owned by one judge."""
+
+    PROGRESS = "progress"
+    DIALOG = "dialog"
+    PUZZLE = "puzzle"
+    NOVELTY = "novelty"
+    EFFICIENCY = "efficiency"
+
+
+WEIGHTS = {
+    Criterion.PROGRESS: 0.4,
+    Criterion.DIALOG: 0.2,
+    Criterion.PUZZLE: 0.2,
+    Criterion.NOVELTY: 0.1,
+    Criterion.EFFICIENCY: 0.1,
+}
+
+
+@dataclass(frozen=True)
+class Judge:
+    """One of the three roles."""
+
+    name: str
+    role: Role
+    criteria: tuple[Criterion, ...]
+    pictures: bool = False
+
+    @property
+    def prompt(self) -> str:
+        """The system message: the same for every segment, so that a server's prefix cache serves it."""
+        return read_prompt(f"{self.name}.md")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Keys of a valid answer."""
+        return (*self.criteria, "overall")
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of an answer. The reason comes first: a model that argues first scores better."""
+        criterion = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+        properties: dict[str, Any] = {"reason": {"type": "string", "maxLength": 240}}
+        properties |= {name.value: criterion for name in self.criteria}
+        properties["overall"] = {"type": "number", "minimum": 0, "maximum": 1}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+
+STATE = Judge("state", Role.STATE, (Criterion.PROGRESS, Criterion.DIALOG, Criterion.EFFICIENCY))
+PUZZLE = Judge("puzzle", Role.PUZZLE, (Criterion.PUZZLE,))
+VISION = Judge("vision", Role.VISION, (Criterion.NOVELTY,), pictures=True)
+JUDGES = (STATE, PUZZLE, VISION)
+
+
+@cache
+def read_prompt(name: str) -> str:
+    """A prompt file of the version in force."""
+    return files("questloop.judges").joinpath("prompts", PROMPT_VERSION, name).read_text("utf-8").strip()
+
+
+def fingerprint(parts: dict[str, Any]) -> str:
+    """SHA-256, 16 hex digits, of everything in `parts`.
+
+    >>> fingerprint({"model": "a"}) == fingerprint({"model": "a"}) != fingerprint({"model": "b"})
+    True
+    """
+    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]

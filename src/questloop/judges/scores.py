@@ -1,0 +1,134 @@
+"""A line of `scores.jsonl`, and reading the file back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from questloop.errors import BadDataError
+from questloop.judges.rubric import Criterion
+
+Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class InvalidReason(StrEnum):
+    """Why a vote does not count. It is excluded from every statistic but the count of its reason."""
+
+    EMPTY = "empty"
+    NO_JSON = "no_json"
+    BAD_JSON = "bad_json"
+    CUT_OFF = "cut_off"
+    MISSING_FIELD = "missing_field"
+    NOT_A_NUMBER = "not_a_number"
+    NOT_FINITE = "not_finite"
+    OUT_OF_RANGE = "out_of_range"
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    TLS = "tls"
+    OVERLOADED = "overloaded"
+    SERVER_ERROR = "server_error"
+    AUTH = "auth"
+    REFUSED = "refused"
+    CONTENT_TYPE = "content_type"
+    MALFORMED = "malformed"
+    TOO_LARGE = "too_large"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Tokens(_Frozen):
+    """Tokens that the votes of a judge took."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int | None = None
+
+
+class Vote(_Frozen):
+    """One sample of a judge."""
+
+    seed: int
+    scores: dict[Criterion, Score | None] = Field(default_factory=dict)
+    overall: Score | None = None
+    reason: str = ""
+    invalid: InvalidReason | None = None
+    failover_model: str | None = None
+    """the model that answered in place of the judge's own"""
+
+
+class JudgeScores(_Frozen):
+    """What a judge said of a segment: the median of its valid votes."""
+
+    model: str
+    fingerprint: str
+    votes: tuple[Vote, ...]
+    valid: int
+    """votes that count"""
+    quorum: bool
+    """a majority of the votes count; without it there are no scores"""
+    scores: dict[Criterion, Score | None]
+    overall: Score | None
+    spread: Score | None
+    """largest minus smallest `overall` of the valid votes"""
+    deterministic: bool = False
+    """the judge gives the same answer to the same prompt, so its spread of 0 says nothing"""
+    latency_s: float
+    tokens: Tokens
+
+
+class SegmentScores(_Frozen):
+    """A line of `scores.jsonl`."""
+
+    schema_version: Literal[1] = 1
+    segment_id: str
+    episode_id: str
+    epoch: int
+    judges: dict[str, JudgeScores]
+    criteria: dict[Criterion, Score | None]
+    weighted: Score | None
+    """weighted mean of the criteria that are there; None: there are none"""
+    missing: tuple[Criterion, ...] = ()
+    """criteria without a score, over which the weights were renormalised"""
+    agreement: Score | None
+    """1 minus the range of the judges' `overall`; None with fewer than two"""
+
+    def stable(self) -> SegmentScores:
+        """Without what differs between two equal passes: latencies and cached tokens."""
+        judges = {
+            name: judge.model_copy(
+                update={"latency_s": 0.0, "tokens": judge.tokens.model_copy(update={"cached": None})}
+            )
+            for name, judge in self.judges.items()
+        }
+        return self.model_copy(update={"judges": judges})
+
+
+def to_jsonl(scores: Iterable[SegmentScores]) -> bytes:
+    """One JSON object a line."""
+    return b"".join(line.model_dump_json().encode() + b"\n" for line in scores)
+
+
+def from_jsonl(data: bytes, where: str) -> list[SegmentScores]:
+    """Lines back into scores; `where` names the file in an error."""
+    scores = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            scores.append(SegmentScores.model_validate_json(line))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise BadDataError(
+                f"{where} line {number}: {place}: {first['msg']}; judge the epoch again"
+            ) from None
+    return scores
+
+
+def digest(scores: Iterable[SegmentScores]) -> str:
+    """SHA-256 of what two passes over the same segments with the same seed must share."""
+    return hashlib.sha256(to_jsonl(line.stable() for line in scores)).hexdigest()
