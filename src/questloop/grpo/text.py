@@ -1,0 +1,148 @@
+"""Text inside prompts and completions: plain or messages, sections and final answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+# A completion as TRL hands it over: text, or the messages that the model added to the conversation.
+Completion = str | Sequence[Mapping[str, Any]]
+RewardFunction = Callable[..., list[float | None]]
+
+_NUMBER = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})")
+_THOUSANDS = re.compile(r"(?<=\d),(?=(?:\d{3},)*\d{3}(?!\d))")
+_FRACTION = re.compile(r"([+-]?)\\[dt]?frac\{(\d{1,40})\}\{(\d{1,40})\}")
+_NO_ANSWER = {"", "n/a", "na", "none", "null", "nan"}
+
+
+def text_of(completion: Completion) -> str:
+    r"""Return the text of a completion, whether it is plain text or messages.
+
+    >>> text_of("4")
+    '4'
+    >>> text_of([{"role": "assistant", "content": "4"}])
+    '4'
+    >>> text_of([{"role": "assistant", "content": [{"type": "text", "text": "4"}]}])
+    '4'
+    """
+    if isinstance(completion, str):
+        return completion
+    return "\n".join(_content(message.get("content")) for message in completion)
+
+
+def sections(text: str) -> tuple[str, str] | None:
+    r"""Split `<reasoning>..</reasoning><answer>..</answer>` into its two bodies; None if it is not that.
+
+    Nothing but white space may stand before, between or after the two sections, and no tag may occur twice.
+
+    >>> sections("<reasoning>\nTwo and two.\n</reasoning>\n<answer>\n4\n</answer>\n")
+    ('Two and two.', '4')
+    >>> sections("Well: <reasoning>a</reasoning><answer>4</answer>") is None
+    True
+    """
+    stripped = text.strip()
+    if any(stripped.count(tag) != 1 for tag in TAGS):
+        return None
+    opening, reasoning_end, answer_start, closing = (stripped.index(tag) for tag in TAGS)
+    if opening != 0 or not opening < reasoning_end < answer_start < closing:
+        return None
+    if stripped[reasoning_end + len(TAGS[1]) : answer_start].strip() or stripped[closing + len(TAGS[3]) :]:
+        return None
+    reasoning = stripped[len(TAGS[0]) : reasoning_end]
+    answer = stripped[answer_start + len(TAGS[2]) : closing]
+    return reasoning.strip(), answer.strip()
+
+
+TAGS = ("<reasoning>", "</reasoning>", "<answer>", "</answer>")
+
+
+def tagged_answer(text: str) -> str:
+    """Return the body of the last `<answer>` section, or the whole text where there is none.
+
+    >>> tagged_answer("<reasoning>2+2</reasoning> <answer> 4 </answer>")
+    '4'
+    >>> tagged_answer(" 4 ")
+    '4'
+    """
+    _, tag, rest = text.rpartition("<answer>")
+    return (rest.partition("</answer>")[0] if tag else text).strip()
+
+
+def final_answer(text: str) -> str | None:
+    r"""Return what stands after the last `####`, in the last `\boxed{}` or in `<answer>`; None if nowhere.
+
+    >>> final_answer("6 x 7 = 42\n#### 42")
+    '42'
+    >>> final_answer(r"so \boxed{\frac{1}{2}}.")
+    '\\frac{1}{2}'
+    >>> final_answer("I do not know") is None
+    True
+    """
+    boxed = _boxed(text)
+    if boxed is not None:
+        return boxed
+    _, mark, rest = text.rpartition("####")
+    if mark:
+        return rest.strip().split("\n")[0].partition("</answer>")[0].strip() or None
+    return tagged_answer(text) if "<answer>" in text else None
+
+
+def has_answer(gold: Any) -> bool:
+    """Whether a gold answer can be compared at all: `N/A`, nothing and not-a-number cannot.
+
+    >>> [has_answer(gold) for gold in ("42", 0, False, "N/A", " ", None, float("nan"))]
+    [True, True, True, False, False, False, False]
+    """
+    return gold is not None and str(gold).strip().lower() not in _NO_ANSWER
+
+
+def same_text(answer: str, gold: Any) -> bool:
+    """Whether two answers agree but for case, white space and a final full stop.
+
+    >>> same_text("The  Owl.", "the owl")
+    True
+    """
+    return _plain(answer) == _plain(str(gold))
+
+
+def number(text: str) -> Fraction | None:
+    r"""Read an integer, decimal or fraction exactly, with thousands separators, `$` and `%` put aside.
+
+    >>> number("$1,234.50") == Fraction(2469, 2), number(r"\frac{1}{2}"), number("3/4"), number("1,2")
+    (True, Fraction(1, 2), Fraction(3, 4), None)
+    """
+    plain = text.strip().rstrip(".").replace("$", "").replace("\\%", "").replace("%", "")
+    plain = _FRACTION.sub(r"\1\2/\3", _THOUSANDS.sub("", plain)).replace(" ", "")
+    numerator, slash, denominator = plain.partition("/")
+    if not _NUMBER.fullmatch(numerator) or (slash and not _NUMBER.fullmatch(denominator)):
+        return None
+    if not slash:
+        return Fraction(numerator)
+    return Fraction(numerator) / Fraction(denominator) if Fraction(denominator) else None
+
+
+def _content(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+
+
+def _boxed(text: str) -> str | None:
+    start = text.rfind("\\boxed{")
+    if start < 0:
+        return None
+    depth = 0
+    body = text[start + len("\\boxed") :]
+    for position, character in enumerate(body):
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            return body[1:position].strip() or None
+    return None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(".")
