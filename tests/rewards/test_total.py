@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from questloop.rewards.total import Rewards
@@ -228,6 +228,7 @@ def test_slots_are_apart_and_reset_alone(columns):
 
 
 @given(data=st.data())
+@settings(max_examples=30)
 def test_an_episode_goes_on_after_its_state_was_carried_over(data):
     steps = [data.draw(_states()) for _ in range(12)]
     through, first, second = (Rewards(2, WEIGHTS) for _ in range(3))
@@ -242,6 +243,7 @@ def test_an_episode_goes_on_after_its_state_was_carried_over(data):
 
 
 @given(data=st.data())
+@settings(max_examples=30)
 def test_the_sum_is_that_of_the_parts_and_first_visits_are_bounded_by_places(data):
     rewards, tiles = Rewards(2, WEIGHTS), np.zeros(2)
     state = data.draw(_states())
