@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from tests import services
 
 from questloop import settings
 
@@ -16,3 +17,10 @@ def _no_ambient_settings(monkeypatch):
     for name in list(os.environ):
         if name.lower() in names:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory):
+    """A real S3 server (SeaweedFS); tests that use it are marked `integration`."""
+    with services.s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server

@@ -1,0 +1,125 @@
+"""A stage's result counts when its commit exists.
+
+`epoch_N/commit-{stage}.json` is made once and lists the objects that belong to the result, with size and
+SHA-256. An object that no commit lists is an orphan. A commit of a segment's manifest covers the segment's
+other files, which the manifest lists in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from questloop.errors import BadDataError
+from questloop.storage import keys
+from questloop.storage.keys import Stage
+from questloop.storage.lease import LeaseLost
+from questloop.storage.store import AlreadyExists, NotFound, Store, StoredObject
+
+SCHEMA_VERSION = 1
+
+
+class CommittedObject(BaseModel):
+    """An object of the result."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    size: int = Field(ge=0)
+
+
+class Commit(BaseModel):
+    """`commit-{stage}.json`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_version: int = SCHEMA_VERSION
+    epoch: int
+    stage: Stage
+    fence: int
+    created: datetime
+    objects: tuple[CommittedObject, ...]
+    info: dict[str, JsonValue] = Field(
+        default_factory=dict, description="what the stage reports, such as steps"
+    )
+
+    def keys(self) -> set[str]:
+        """The keys of its objects."""
+        return {item.key for item in self.objects}
+
+
+def commit_stage(
+    store: Store,
+    epoch: int,
+    stage: Stage,
+    fence: int,
+    objects: Iterable[StoredObject],
+    info: Mapping[str, Any] | None = None,
+) -> Commit:
+    """Declare the stage's result; returns the commit in force.
+
+    `info` holds no NaN. Raises `LeaseLost` where a newer writer has the store, and `AlreadyExists` where
+    another writer committed this stage before. Committing the same result again changes nothing.
+    """
+    commit = Commit(
+        epoch=epoch,
+        stage=stage,
+        fence=fence,
+        created=datetime.now(UTC),
+        objects=tuple(
+            CommittedObject(key=item.key, sha256=item.sha256, size=item.size)
+            for item in sorted(objects, key=lambda item: item.key)
+        ),
+        info=dict(info or {}),
+    )
+    if store.exists(keys.lease(fence + 1)):
+        raise LeaseLost(f"commit of epoch {epoch} {stage}: fence {fence} was taken over by a newer writer")
+    try:
+        store.put_if_absent(keys.commit(epoch, stage), to_json(commit))
+    except AlreadyExists:
+        standing = read_commit(store, epoch, stage)
+        # After a lost reply the retry meets its own commit.
+        if standing is None or (standing.fence, standing.objects) != (fence, commit.objects):
+            raise
+        return standing
+    return commit
+
+
+def read_commit(store: Store, epoch: int, stage: Stage) -> Commit | None:
+    """The stage's commit, None where the stage has none; `BadDataError` for one that cannot be read."""
+    key = keys.commit(epoch, stage)
+    try:
+        data = store.get(key)
+    except NotFound:
+        return None
+    try:
+        commit = Commit.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadDataError(
+            f"{key}: not a commit: {'.'.join(map(str, first['loc']))}: {first['msg']}; "
+            "run `questloop verify` to see what the store holds"
+        ) from None
+    if commit.schema_version > SCHEMA_VERSION:
+        raise BadDataError(f"{key}: schema version {commit.schema_version} is newer than this release reads")
+    return commit
+
+
+def committed_epochs(store: Store, stage: Stage) -> tuple[int, ...]:
+    """The epochs whose `stage` is committed, rising."""
+    epochs = [keys.parse_epoch(name) for name in store.folders(f"{keys.MODELS}/pipeline")]
+    return tuple(
+        sorted(epoch for epoch in epochs if epoch is not None and store.exists(keys.commit(epoch, stage)))
+    )
+
+
+def to_json(document: BaseModel) -> bytes:
+    """Indented JSON with a final newline; `ValueError` for a NaN or an infinity."""
+    import json
+
+    text = json.dumps(document.model_dump(mode="json"), indent=1, allow_nan=False)
+    return text.encode() + b"\n"

@@ -1,0 +1,180 @@
+"""A store in a local folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from questloop.errors import DiskFullError, UnavailableError
+from questloop.storage.store import AlreadyExists, Entry, NotFound, Store, valid_key, valid_prefix
+
+_STAGED = re.compile(r".*#[0-9a-f]{16}")  # the name of a file that is being written; no key can have it
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+class FolderStore(Store):
+    """Objects are files: one is staged beside its place, then linked (create-only) or renamed into it.
+
+    Plain file calls and no object-store library: a local file needs none, the exact error of a full disk is
+    kept, and a forked process can go on with it.
+    """
+
+    def __init__(self, root: Path, low_water_mb: int) -> None:
+        self._root = root.absolute()
+        self._low_water_mb = low_water_mb
+        self.url = str(root)
+
+    def check(self) -> None:
+        with self._explained("open"):
+            self._root.mkdir(parents=True, exist_ok=True)
+            probe = self._staging(self._root / "probe")
+            probe.write_bytes(b"")
+            probe.unlink()
+
+    def check_space(self) -> None:
+        with self._explained("open"):
+            free_mb = shutil.disk_usage(self._root).free // 2**20
+        if free_mb < self._low_water_mb:
+            raise DiskFullError(
+                f"store {self.url}: {free_mb} MB free, less than LOW_WATER_MB={self._low_water_mb}; "
+                "free space, keep fewer epochs (KEEP_EPOCHS), or lower LOW_WATER_MB"
+            )
+
+    def get(self, key: str) -> bytes:
+        with self._explained("read", key), self._absent_is_not_found(key):
+            return self._path(key).read_bytes()
+
+    def size(self, key: str) -> int:
+        with self._explained("read", key), self._absent_is_not_found(key):
+            path = self._path(key)
+            if path.is_dir():
+                raise IsADirectoryError
+            return path.stat().st_size
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        start = self._root / valid_prefix(prefix)
+        for folder, _, names in os.walk(start):
+            for name in names:
+                path = Path(folder, name)
+                if _STAGED.fullmatch(name):
+                    continue
+                with contextlib.suppress(FileNotFoundError):  # deleted since
+                    yield Entry(path.relative_to(self._root).as_posix(), path.stat().st_size)
+
+    def folders(self, prefix: str = "") -> tuple[str, ...]:
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._root / valid_prefix(prefix)) as entries:
+            return tuple(sorted(entry.name for entry in entries if entry.is_dir()))
+        return ()
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            path = self._path(key)
+            with self._explained("delete", key), contextlib.suppress(*_ABSENT):
+                path.unlink()
+            self._remove_empty_folders(path.parent)
+
+    def remove_staged(self, older_than_s: float, now_s: float) -> int:
+        """Delete files that a killed process left half written; returns how many."""
+        removed = 0
+        for folder, _, names in os.walk(self._root):
+            for path in (Path(folder, name) for name in names if _STAGED.fullmatch(name)):
+                with contextlib.suppress(FileNotFoundError):
+                    if now_s - path.stat().st_mtime > older_than_s:
+                        path.unlink()
+                        removed += 1
+        return removed
+
+    def _put(self, key: str, data: bytes, *, create: bool, durable: bool) -> None:
+        path = self._path(key)
+        staged = self._staging(path)
+        with self._explained("write", key):
+            try:
+                _write(staged, data, durable)
+                self._publish(staged, path, create)
+                if durable:
+                    self._fsync_folders(path.parent)
+            finally:
+                staged.unlink(missing_ok=True)
+
+    def _publish(self, staged: Path, path: Path, create: bool) -> None:
+        if not create:
+            os.replace(staged, path)
+            return
+        try:
+            os.link(staged, path)
+        except FileExistsError:
+            raise AlreadyExists(f"store {self.url}: {path.relative_to(self._root)} exists") from None
+
+    def _fsync_folders(self, folder: Path) -> None:
+        """Make names durable, those of new folders too."""
+        for each in (folder, *folder.parents):
+            _fsync_folder(each)
+            if each == self._root:
+                return
+
+    def _path(self, key: str) -> Path:
+        return self._root / valid_key(key)
+
+    def _staging(self, path: Path) -> Path:
+        return path.with_name(f"{path.name}#{secrets.token_hex(8)}")
+
+    def _remove_empty_folders(self, folder: Path) -> None:
+        while folder != self._root:
+            try:
+                folder.rmdir()
+            except OSError:  # not empty
+                return
+            folder = folder.parent
+
+    @contextlib.contextmanager
+    def _explained(self, verb: str, key: str = "") -> Iterator[None]:
+        """Turn the system's errors into ours, one line each."""
+        where = f"store {self.url}: cannot {verb} {key}".rstrip()
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _FULL:
+                raise DiskFullError(f"{where}: {error.strerror}; free space and run it again") from None
+            raise UnavailableError(
+                f"{where}: {error.strerror}; check STORE_URL and the folder's permissions"
+            ) from None
+
+    @contextlib.contextmanager
+    def _absent_is_not_found(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except _ABSENT:
+            raise NotFound(f"store {self.url}: no object {key}") from None
+
+
+def _write(path: Path, data: bytes, durable: bool) -> None:
+    with _create(path) as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _create(path: Path) -> BinaryIO:
+    """Open a new file; its folder is made, again where a deletion took it away in between."""
+    for _ in range(10):
+        with contextlib.suppress(FileNotFoundError):
+            return open(path, "xb")
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return open(path, "xb")
+
+
+def _fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

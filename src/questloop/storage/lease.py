@@ -1,0 +1,295 @@
+"""One writer a run.
+
+Fences count 1, 2, 3 ...; whoever creates `lease/{fence}.json` first is the writer of that fence. The writer
+renews a heartbeat object that it alone writes. A newer writer appears only where the last one released its
+lease, died on this host, or left its heartbeat unchanged for the lease's whole time. The newcomer watches
+that by its own clock: clocks of different machines are never compared. Create-only puts are all this needs.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from questloop.errors import BadDataError, QuestloopError, UsageError
+from questloop.exit_codes import ExitCode
+from questloop.storage import keys
+from questloop.storage.store import AlreadyExists, NotFound, Store
+
+LEASE_S = 30.0
+_BEATS_A_LEASE = 5
+_Document = TypeVar("_Document", bound=BaseModel)
+_TRUSTED_SHARE = 0.7  # of the lease's time: the writer stops before a newcomer may start
+
+
+class LeaseHeld(QuestloopError):
+    """Another writer has the store."""
+
+    exit_code = ExitCode.UNAVAILABLE
+
+
+class LeaseLost(QuestloopError):
+    """This writer's lease went to a newer one, or could not be renewed in time."""
+
+    exit_code = ExitCode.PREEMPTED
+
+
+class Holder(BaseModel):
+    """`lease/{fence}.json`: who writes."""
+
+    schema_version: int = 1
+    run: str
+    fence: int
+    token: str
+    lease_s: float
+    host: str
+    process: str
+    pid: int
+    acquired: datetime
+
+
+class Beat(BaseModel):
+    """`lease/{fence}-beat.json`: a sign of life."""
+
+    schema_version: int = 1
+    token: str
+    count: int
+    released: bool = False
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process on a host. `host` tells PID namespaces and boots apart, `start` a reused PID."""
+
+    host: str
+    pid: int
+    start: str
+
+    @classmethod
+    def current(cls) -> Process:
+        return cls(_host(), os.getpid(), _start_of(os.getpid()) or "")
+
+    def is_alive(self) -> bool:
+        """Only meaningful on its own host."""
+        return self.start != "" and _start_of(self.pid) == self.start
+
+
+class Lease:
+    """The right to write a run's store; a context manager that releases it.
+
+    A thread renews it. `check()` before every write that matters: it raises `LeaseLost` once the lease cannot
+    be trusted any more.
+    """
+
+    def __init__(self, store: Store, holder: Holder, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._holder = holder
+        self._clock = clock
+        self._count = 0
+        self._lost: str | None = None
+        self._renewed = clock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def acquire(
+        cls,
+        store: Store,
+        run: str,
+        *,
+        lease_s: float = LEASE_S,
+        process: Process | None = None,
+        is_alive: Callable[[Process], bool] = Process.is_alive,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        background: bool = True,
+    ) -> Lease:
+        """Become the writer of `run` under a fence above every earlier one.
+
+        Raises `LeaseHeld` where another writer is alive, `UsageError` where the store belongs to another run.
+        A writer that was killed on this host is followed at once; one on another host after `lease_s` without
+        a heartbeat.
+        """
+        keys.valid_run_id(run)
+        store.check_space()
+        process = process or Process.current()
+        fence = _newest_fence(store)
+        if fence:
+            _wait_until_free(store, fence, run, process, is_alive, clock, sleep)
+        holder = Holder(
+            run=run,
+            fence=fence + 1,
+            token=secrets.token_hex(16),
+            lease_s=lease_s,
+            host=process.host,
+            process=process.start,
+            pid=process.pid,
+            acquired=datetime.now(UTC),
+        )
+        lease = cls(store, holder, clock)
+        _create(store, holder)
+        lease.renew()
+        if background:
+            lease._renew_in_background()
+        return lease
+
+    @property
+    def fence(self) -> int:
+        return self._holder.fence
+
+    @property
+    def run(self) -> str:
+        return self._holder.run
+
+    def check(self) -> None:
+        """Raise `LeaseLost` unless this is the writer; costs no request."""
+        if self._lost is None and self._clock() - self._renewed > self._holder.lease_s * _TRUSTED_SHARE:
+            self._lost = "it could not be renewed in time"
+        if self._lost is not None:
+            raise LeaseLost(
+                f"lease {self.fence} of run {self.run} on {self._store.url} is lost: {self._lost}; "
+                "run the command again to resume"
+            )
+
+    def renew(self) -> None:
+        """Write a heartbeat; raises `LeaseLost` where a newer writer is there."""
+        self.check()
+        started = self._clock()
+        self._count += 1
+        beat = Beat(token=self._holder.token, count=self._count)
+        self._store.put(keys.lease_beat(self.fence), beat.model_dump_json().encode())
+        if self._store.exists(keys.lease(self.fence + 1)):
+            self._lost = "a newer writer took over"
+        self.check()
+        self._renewed = started
+
+    def release(self) -> None:
+        """Give the store back; the next writer need not wait."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._lost is None:
+            self._lost = "it was released"
+            beat = Beat(token=self._holder.token, count=self._count + 1, released=True)
+            self._store.put(keys.lease_beat(self.fence), beat.model_dump_json().encode())
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.release()
+        except QuestloopError:
+            if error is None:
+                raise
+
+    def _renew_in_background(self) -> None:
+        self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(self._holder.lease_s / _BEATS_A_LEASE):
+            try:
+                self.renew()
+            except LeaseLost:
+                return
+            except QuestloopError:
+                continue  # check() raises once the lease's time is over
+
+
+def _wait_until_free(
+    store: Store,
+    fence: int,
+    run: str,
+    process: Process,
+    is_alive: Callable[[Process], bool],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> None:
+    """Return once the writer of `fence` is known to be gone; `LeaseHeld` once it is known to live."""
+    holder = _read(store, keys.lease(fence), Holder)
+    if holder is None:
+        raise BadDataError(
+            f"{keys.lease(fence)}: cannot be read; delete it if no pipeline runs on {store.url}"
+        )
+    if holder.run != run:
+        raise UsageError(
+            f"store {store.url} holds run {holder.run}, not {run}; resume that run, or give another STORE_URL"
+        )
+    first = _read(store, keys.lease_beat(fence), Beat)
+    if first is not None and first.released:
+        return
+    other = Process(holder.host, holder.pid, holder.process)
+    held = LeaseHeld(
+        f"store {store.url} is being written by another pipeline (run {holder.run}, process {holder.pid} on "
+        f"{holder.host.partition(' ')[0]}); stop that one, or give another STORE_URL"
+    )
+    if other.host == process.host and other.start:
+        if is_alive(other):
+            raise held
+        return
+    deadline = clock() + holder.lease_s
+    while (left := deadline - clock()) > 0:
+        sleep(min(left, holder.lease_s / _BEATS_A_LEASE))
+        beat = _read(store, keys.lease_beat(fence), Beat)
+        if beat is not None and beat.released:
+            return
+        if beat != first:
+            raise held
+
+
+def _create(store: Store, holder: Holder) -> None:
+    data = holder.model_dump_json().encode()
+    try:
+        store.put_if_absent(keys.lease(holder.fence), data)
+    except AlreadyExists:
+        # After a lost reply the retry meets its own lease.
+        if store.get(keys.lease(holder.fence)) != data:
+            raise LeaseHeld(
+                f"store {store.url}: another pipeline took fence {holder.fence} just now; only one can write"
+            ) from None
+
+
+def _newest_fence(store: Store) -> int:
+    names = (entry.key.rsplit("/", 1)[-1] for entry in store.list(keys.lease_prefix()))
+    return max((fence for name in names if (fence := keys.parse_lease(name)) is not None), default=0)
+
+
+def _read(store: Store, key: str, model: type[_Document]) -> _Document | None:
+    try:
+        return model.model_validate_json(store.get(key))
+    except (NotFound, ValidationError):
+        return None
+
+
+def _host() -> str:
+    """This host's name, boot and PID namespace; a process is only looked up where all three agree."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:  # not Linux: never taken for the same host, so a newcomer waits
+        boot, namespace = secrets.token_hex(8), ""
+    return f"{socket.gethostname()} {boot} {namespace}".strip()
+
+
+def _start_of(pid: int) -> str | None:
+    """When a process started, in the kernel's ticks since boot; None where there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in ("Z", "X") else fields[19]
