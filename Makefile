@@ -37,3 +37,6 @@ $(VENV)/.dev: $(VENV)/.base
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build
+
+rom:  ## rebuild the bundled game (needs sdcc 4.2.0) and put it into the package
+	$(PYTHON) games/mossgrove/build.py --ship

@@ -1,0 +1,170 @@
+; Entry, interrupt vectors and the vertical blank: the only hand-written assembly of the game.
+; Memory: stack C2C0 downwards, palettes C000, sprites C300, tile queue C400, compiler data from D600 (bank 1).
+
+	.module	crt0
+	.globl	_main
+	.globl	_frame_ready, _frame_done, _queue_count, _palette_dirty
+	.globl	_scroll_x, _scroll_y, _window_y
+
+	.area	_HEADER (ABS)
+	.org	0x40
+	jp	vblank
+	.org	0x48
+	reti
+	.org	0x50
+	reti
+	.org	0x58
+	reti
+	.org	0x60
+	reti
+
+	.org	0x100
+	nop
+	jp	start
+
+	.org	0x150
+start:
+	di
+	ld	sp, #0xC2C0
+	; Clear the fixed bank and all seven switchable ones, so that a run depends on its inputs only.
+	ld	hl, #0xC000
+	ld	bc, #0x1000
+1$:
+	xor	a
+	ld	(hl+), a
+	dec	bc
+	ld	a, b
+	or	c
+	jr	nz, 1$
+	ld	d, #7
+2$:
+	ld	a, d
+	ldh	(0x70), a
+	ld	hl, #0xD000
+	ld	bc, #0x1000
+3$:
+	xor	a
+	ld	(hl+), a
+	dec	bc
+	ld	a, b
+	or	c
+	jr	nz, 3$
+	dec	d
+	jr	nz, 2$
+	ld	a, #1
+	ldh	(0x70), a
+	ld	hl, #0xFF80
+	ld	b, #0x7F
+	xor	a
+4$:
+	ld	(hl+), a
+	dec	b
+	jr	nz, 4$
+	; The sprite transfer has to run from high memory.
+	ld	hl, #dma_code
+	ld	de, #0xFF80
+	ld	b, #10
+5$:
+	ld	a, (hl+)
+	ld	(de), a
+	inc	de
+	dec	b
+	jr	nz, 5$
+	call	_main
+	jr	start
+
+dma_code:
+	ld	a, #0xC3
+	ldh	(0x46), a
+	ld	a, #0x28
+6$:
+	dec	a
+	jr	nz, 6$
+	ret
+
+; Everything that needs the picture unit happens here, and only when the frame is complete.
+vblank:
+	push	af
+	push	bc
+	push	de
+	push	hl
+	ld	a, #1
+	ld	(_frame_done), a
+	ld	a, (_frame_ready)
+	or	a
+	jp	z, vblank_end
+	xor	a
+	ld	(_frame_ready), a
+	call	0xFF80
+	ld	a, (_scroll_x)
+	ldh	(0x43), a
+	ld	a, (_scroll_y)
+	ldh	(0x42), a
+	ld	a, (_window_y)
+	ldh	(0x4A), a
+	; Queue entries: address low, address high, tile, attribute.
+	ld	a, (_queue_count)
+	or	a
+	jr	z, palettes
+	ld	b, a
+	ld	hl, #0xC400
+7$:
+	ld	a, (hl+)
+	ld	e, a
+	ld	a, (hl+)
+	ld	d, a
+	ld	a, (hl+)
+	ld	(de), a
+	ld	a, #1
+	ldh	(0x4F), a
+	ld	a, (hl+)
+	ld	(de), a
+	xor	a
+	ldh	(0x4F), a
+	dec	b
+	jr	nz, 7$
+	ld	(_queue_count), a
+	jr	vblank_end	; palettes wait for a frame with no tiles: both do not fit one blank
+palettes:
+	ld	a, (_palette_dirty)
+	bit	0, a
+	jr	z, 8$
+	and	#0xFE
+	ld	(_palette_dirty), a
+	ld	hl, #0xC000
+	ld	c, #0x68
+	jr	9$
+8$:
+	bit	1, a
+	jr	z, vblank_end
+	and	#0xFD
+	ld	(_palette_dirty), a
+	ld	hl, #0xC040
+	ld	c, #0x6A
+9$:
+	ld	a, #0x80
+	ldh	(c), a
+	inc	c
+	ld	b, #64
+10$:
+	ld	a, (hl+)
+	ldh	(c), a
+	dec	b
+	jr	nz, 10$
+vblank_end:
+	pop	hl
+	pop	de
+	pop	bc
+	pop	af
+	reti
+
+	.area	_CODE
+	.area	_HOME
+	.area	_BASE
+	.area	_GSINIT
+	.area	_GSFINAL
+	.area	_INITIALIZER
+	.area	_DATA
+	.area	_BSS
+	.area	_INITIALIZED
+	.area	_HEAP

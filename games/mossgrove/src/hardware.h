@@ -1,0 +1,20 @@
+#ifndef HARDWARE_H
+#define HARDWARE_H
+
+#include "types.h"
+
+__sfr __at(0x00) P1;
+__sfr __at(0x0F) IF;
+__sfr __at(0x26) NR52;
+__sfr __at(0x40) LCDC;
+__sfr __at(0x42) SCY;
+__sfr __at(0x43) SCX;
+__sfr __at(0x44) LY;
+__sfr __at(0x4A) WY;
+__sfr __at(0x4B) WX;
+__sfr __at(0x4F) VBK;
+__sfr __at(0xFF) IE;
+
+#define LCD_ON 0xF7 /* on, window map 9C00, window on, tiles 8000, map 9800, sprites 8 x 16, sprites on, background on */
+
+#endif

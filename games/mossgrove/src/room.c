@@ -1,0 +1,251 @@
+/* Rooms: loading, drawing, scrolling and warping. */
+#include "room.h"
+#include "frame.h"
+#include "hardware.h"
+#include "memory.h"
+#include "things.h"
+#include "video.h"
+
+#define COLUMNS 10
+#define ROWS 8
+#define LOCK_BITS 0x0F
+
+const struct room *here;
+u8 *flags;
+static u8 found, index; /* in the table: of the last search, of this room */
+static u8 origin_x, origin_y; /* where in the 32 x 32 map the room begins */
+static const u8 steps[] = {0xF0, 0x01, 0x10, 0xFF};
+
+static const struct room *find(u8 in_group, u8 number) {
+    const struct room *r = rooms;
+    u8 i;
+    for (i = 0; i < ROOMS; i++, r++)
+        if (r->group == in_group && r->number == number) {
+            found = i;
+            return r;
+        }
+    return 0;
+}
+
+u8 *room_flags_of(u8 in_group, u8 number) {
+    u16 page = 0;
+    if (in_group >= 4)
+        page = in_group & 1 ? 0x300 : 0x200;
+    else if (in_group)
+        page = 0x100;
+    return room_flags + page + number;
+}
+
+static u8 seasonal(u8 tile) {
+    if (group) return tile;
+    if (season == 3 && tile == TILE_WATER) return TILE_ICE;
+    return tile;
+}
+
+static void place(u8 position, u8 tile) {
+    layout[position] = tile;
+    collisions[position] = metatile_solid[tile];
+}
+
+void room_build(void) {
+    const u8 *from = room_layouts + ((u16)index << 6) + ((u16)index << 4);
+    u8 row, column, position;
+    for (position = 0; position < 0xB0; position++) {
+        layout[position] = 0;
+        collisions[position] = 0x0F;
+    }
+    for (row = 0; row < ROWS; row++) {
+        position = row << 4;
+        for (column = 0; column < COLUMNS; column++) place(position++, seasonal(*from++));
+    }
+}
+
+static void set_place(void) {
+    area_palette = here->palette;
+    active_collisions = tileset_flags = 0;
+    dungeon = NO_DUNGEON;
+    if (OUTDOORS) {
+        area_palette = PALETTE_SPRING + season;
+        tileset_flags = 0x01;
+        minimap_group = group;
+        minimap_room = room;
+    } else if (group == 3) {
+        active_collisions = 3;
+        tileset_flags = 0x04;
+    } else {
+        active_collisions = 4;
+        tileset_flags = 0x08;
+        dungeon = group - 3;
+        dungeon_position = (room >> 4 << 3) | (room & 7);
+        dungeon_floor = 0;
+        visited_floors[dungeon] |= 1;
+        minimap_group = group;
+        minimap_room = room;
+        minimap_position = dungeon_position;
+    }
+}
+
+void room_enter(u8 in_group, u8 number) {
+    game_state = 1;
+    group = in_group;
+    loading_room = room = number;
+    here = find(in_group, number);
+    index = found;
+    flags = room_flags_of(in_group, number);
+    set_place();
+    room_build();
+    things_load();
+    *flags |= FLAG_VISITED;
+    game_state = 2;
+}
+
+u8 room_has_neighbour(u8 direction) {
+    return group != 3 && find(group, room + steps[direction]) != 0;
+}
+
+static u16 cell(u8 x, u8 y) {
+    return MAP + ((u16)((origin_y + y) & 31) << 5) + ((origin_x + x) & 31);
+}
+
+/* Tile (x, y), in eighths of the room, of what the layout has there. */
+static u8 part_tile, part_attribute;
+static void part(u8 x, u8 y) {
+    u16 quarter = ((u16)layout[(u8)((y >> 1) << 4) | (x >> 1)] << 2) | ((y & 1) << 1) | (x & 1);
+    part_tile = metatile_tiles[quarter];
+    part_attribute = metatile_attributes[quarter];
+}
+
+void room_draw(void) {
+    u8 x, y;
+    for (y = 0; y < ROWS * 2; y++)
+        for (x = 0; x < COLUMNS * 2; x++) {
+            part(x, y);
+            tile_poke(cell(x, y), part_tile, part_attribute);
+        }
+}
+
+static void put(u8 x, u8 y) {
+    part(x, y);
+    tile_put(cell(x, y), part_tile, part_attribute);
+}
+
+void tile_set(u8 position, u8 tile) {
+    u8 x = (position & 0x0F) << 1, y = position >> 4 << 1;
+    place(position, tile);
+    put(x, y);
+    put(x + 1, y);
+    put(x, y + 1);
+    put(x + 1, y + 1);
+}
+
+u8 solid(u8 y, u8 x) {
+    u8 bits;
+    if (y >= 128 || x >= 160) return 0;
+    bits = collisions[POS(y, x)];
+    if (!bits) return 0;
+    if (bits == 0x0F) return 1;
+    if (!(y & 8)) bits >>= 2;
+    return x & 8 ? bits & 1 : bits & 2;
+}
+
+void room_scroll(u8 direction) {
+    u8 i, j;
+    menu_disabled = 1;
+    scroll_mode = 0x08;
+    scroll_direction = direction;
+    cutscene_index = 0;
+    things_clear();
+    frame();
+    room_enter(group, room + steps[direction]);
+    cutscene_index = 1;
+    scroll_mode = 0x06;
+    if (direction == RIGHT) {
+        origin_x = (origin_x + 20) & 31;
+        camera_x = -160;
+        hero.xh = 0;
+    } else if (direction == LEFT) {
+        origin_x = (origin_x - 20) & 31;
+        camera_x = 160;
+        hero.xh = 159;
+    } else if (direction == DOWN) {
+        origin_y = (origin_y + 16) & 31;
+        camera_y = -128;
+        hero.yh = 0;
+    } else {
+        origin_y = (origin_y - 16) & 31;
+        camera_y = 128;
+        hero.yh = 127;
+    }
+    for (i = 0; i < (direction & 1 ? 20 : 16); i++) {
+        scroll_state = i + 1;
+        switch (direction) {
+        case RIGHT:
+            for (j = 0; j < 16; j++) put(i, j);
+            scroll_x += 8;
+            camera_x += 8;
+            if (i & 1) hero.xh++;
+            break;
+        case LEFT:
+            for (j = 0; j < 16; j++) put(19 - i, j);
+            scroll_x -= 8;
+            camera_x -= 8;
+            if (i & 1) hero.xh--;
+            break;
+        case DOWN:
+            for (j = 0; j < 20; j++) put(j, i);
+            scroll_y += 8;
+            camera_y += 8;
+            if (i & 1) hero.yh++;
+            break;
+        default:
+            for (j = 0; j < 20; j++) put(j, 15 - i);
+            scroll_y -= 8;
+            camera_y -= 8;
+            if (i & 1) hero.yh--;
+        }
+        things_draw();
+        frame();
+    }
+    scroll_state = 0;
+    scroll_mode = 1;
+    menu_disabled = 0;
+    things_arrive();
+}
+
+void room_show(void) {
+    lcd_off();
+    origin_x = origin_y = scroll_x = scroll_y = 0;
+    room_draw();
+    palettes_show(5);
+    lcd_on();
+    things_draw();
+    frame();
+    cutscene_index = 3;
+    fade_in();
+    cutscene_index = 1;
+    menu_disabled = 0;
+    disabled_objects = 0;
+    things_arrive();
+}
+
+void room_warp(const struct warp *to) {
+    menu_disabled = 1;
+    disabled_objects = 0x81;
+    warp_group = to->group;
+    warp_room = to->room;
+    warp_position = to->position;
+    warp_transition = to->direction;
+    warp_pending = 1;
+    cutscene_index = 3;
+    hero.state = 0x0A;
+    fade_out();
+    cutscene_index = 0;
+    things_clear();
+    hero.yh = (to->position & 0xF0) + 8;
+    hero.xh = (u8)(to->position << 4) + 8;
+    hero.direction = to->direction;
+    room_enter(to->group, to->room);
+    warp_pending = 0;
+    hero.state = 1;
+    room_show();
+}

@@ -1,0 +1,1 @@
+"""Converters from readable art, maps and text to C."""
