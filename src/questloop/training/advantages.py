@@ -1,0 +1,101 @@
+"""From a rollout and the critic's values to the finished batch the learner is updated with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.training.gae import continuing_advantages, episodic_advantages
+from questloop.training.rollout import Rollout
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Discounts:
+    """How far both streams look ahead."""
+
+    gamma: float = 0.99
+    lam: float = 0.95
+    gamma_int: float = 0.99
+    intrinsic_coef: float = 0.5
+
+
+@dataclass(frozen=True)
+class Values:
+    """The critic's view of a rollout, per stream."""
+
+    value: Floats  # [T, N]
+    last: Floats  # [N]
+    final: Floats  # [T, N], at truncated and terminated steps, elsewhere 0
+
+
+@dataclass(frozen=True)
+class TrainBatch:
+    """Flat arrays `[B]` of the unmasked steps, ready for minibatches."""
+
+    obs: NDArray
+    action: NDArray[np.int64]
+    logp: Floats
+    advantage: Floats  # both streams, standardised over the batch
+    target_ext: Floats
+    target_int: Floats
+    value_ext: Floats  # what the critic said before the update
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+def finish(
+    rollout: Rollout,
+    extrinsic: Values,
+    intrinsic: Values | None,
+    discounts: Discounts,
+    shaping: Floats | None = None,
+    bonus: Floats | None = None,
+) -> TrainBatch:
+    """Both GAEs on `[T, N]`, summed, standardised and flattened.
+
+    `shaping[T, N]` is added to the extrinsic reward; `bonus[T, N]` is the intrinsic reward.
+    """
+    reward = rollout.reward if shaping is None else rollout.reward + shaping
+    advantage_ext = episodic_advantages(
+        reward,
+        extrinsic.value,
+        extrinsic.last,
+        extrinsic.final,
+        rollout.boundary,
+        rollout.mask,
+        discounts.gamma,
+        discounts.lam,
+    )
+    advantage, target_int = advantage_ext, np.zeros_like(advantage_ext)
+    if bonus is not None and intrinsic is not None:
+        advantage_int = continuing_advantages(
+            bonus, intrinsic.value, intrinsic.last, rollout.mask, discounts.gamma_int, discounts.lam
+        )
+        advantage = advantage_ext + np.float32(discounts.intrinsic_coef) * advantage_int
+        target_int = advantage_int + intrinsic.value
+    keep = rollout.mask.ravel()
+
+    def flat(array: NDArray) -> NDArray:
+        joined = array.reshape(-1, *array.shape[2:])
+        return joined if keep.all() else joined[keep]
+
+    return TrainBatch(
+        obs=flat(rollout.obs),
+        action=flat(rollout.action).astype(np.int64),
+        logp=flat(rollout.logp),
+        advantage=standardise(flat(advantage)),
+        target_ext=flat(advantage_ext + extrinsic.value),
+        target_int=flat(target_int),
+        value_ext=flat(extrinsic.value),
+    )
+
+
+def standardise(advantage: Floats) -> Floats:
+    """Mean 0 and standard deviation 1 (divided by at least 1e-4, as RLlib does)."""
+    spread = max(1e-4, float(advantage.std()))
+    return (advantage - advantage.mean()) / np.float32(spread)

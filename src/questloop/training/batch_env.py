@@ -1,0 +1,44 @@
+"""What a runner steps: `N` slots of one environment, side by side, with same-step autoreset."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class BatchEnv(Protocol):
+    """`N` slots stepped together; a slot whose episode ends is reset within the same step."""
+
+    num_slots: int
+    observation_shape: tuple[int, ...]
+    observation_dtype: np.dtype
+    num_actions: int
+
+    final_obs: NDArray
+    """`[N, *shape]`: rows of slots that terminated or truncated in the last step hold its true observation."""
+
+    def reset(self, obs: NDArray) -> None:
+        """Start a new episode in every slot; write first observations into `obs[N, *shape]`."""
+
+    def step(
+        self,
+        action: NDArray[np.uint8],
+        obs: NDArray,
+        reward: NDArray[np.float32],
+        boundary: NDArray[np.uint8],
+    ) -> None:
+        """Step every slot; write `obs[N, *shape]` (after autoreset), `reward[N]` and `boundary[N]`."""
+
+    def observe(self, obs: NDArray) -> None:
+        """Write the current observations again, without a step."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step depends on: numpy arrays and JSON values, nested by string keys."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state_dict()` of an environment built alike."""
+
+    def close(self) -> None:
+        """Release the emulators."""

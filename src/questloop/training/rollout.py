@@ -1,0 +1,82 @@
+"""What runners hand to the learner: `T` steps of `N` slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
+Bools = NDArray[np.bool_]
+
+
+@dataclass
+class Rollout:
+    """Arrays `[T, N]`; slot `n` of one rollout goes on as slot `n` of the next.
+
+    `observations` has one row more than there are steps: row `t` is what action `t` was chosen on, row `T` is
+    what the next rollout starts from. Where an episode ends inside the rollout (terminated or truncated), the
+    row after it is already the next episode's first observation; the true last one is in `final_obs`.
+    """
+
+    observations: NDArray  # [T + 1, N, *shape], float32 vectors or uint8 images
+    action: Bytes  # [T, N]
+    logp: Floats  # [T, N], log-probability of the action under the policy that chose it
+    reward: Floats  # [T, N], extrinsic and unshaped
+    boundary: Bytes  # [T, N], of `rewards.boundary.Boundary`
+    mask: Bools  # [T, N], False: a planner's step, not for PPO
+    final_index: NDArray[np.int64]  # [M], t * N + n of every terminated or truncated step, ascending
+    final_obs: NDArray  # [M, *shape]
+
+    @property
+    def obs(self) -> NDArray:
+        """`[T, N, *shape]`: what each action was chosen on."""
+        return self.observations[:-1]
+
+    @property
+    def last_obs(self) -> NDArray:
+        """`[N, *shape]`: the open end."""
+        return self.observations[-1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """`(T, N)`."""
+        steps, slots = self.action.shape
+        return steps, slots
+
+    def next_observations(self) -> NDArray:
+        """`[T, N, *shape]`: what each step led to; never the observation of a reset."""
+        after = self.observations[1:].copy()
+        after.reshape(-1, *after.shape[2:])[self.final_index] = self.final_obs
+        return after
+
+    def scatter_final(self, values: Floats) -> Floats:
+        """Spread `values[M]`, one a final observation, over `[T, N]`; zero elsewhere."""
+        spread = np.zeros(self.shape, np.float32)
+        spread.ravel()[self.final_index] = values
+        return spread
+
+
+def concatenate(rollouts: Sequence[Rollout]) -> Rollout:
+    """Put the slots of several runners side by side; all have the same number of steps."""
+    if len(rollouts) == 1:
+        return rollouts[0]
+    steps = rollouts[0].shape[0]
+    total = sum(rollout.shape[1] for rollout in rollouts)
+    indices, first = [], 0
+    for rollout in rollouts:
+        t, n = np.divmod(rollout.final_index, rollout.shape[1])
+        indices.append(t * total + first + n)
+        first += rollout.shape[1]
+    index = np.concatenate(indices)
+    order = np.argsort(index, kind="stable")
+    joined = {
+        name: np.concatenate([getattr(rollout, name) for rollout in rollouts], axis=1)
+        for name in ("observations", "action", "logp", "reward", "boundary", "mask")
+    }
+    assert joined["action"].shape == (steps, total)
+    final_obs = np.concatenate([rollout.final_obs for rollout in rollouts])[order]
+    return Rollout(**joined, final_index=index[order], final_obs=final_obs)

@@ -1,0 +1,174 @@
+"""The environment runner: `T x N` steps of many emulators in one process, synchronously."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import ray
+import torch
+from numpy.typing import NDArray
+from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
+from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
+from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.utils.checkpoints import Checkpointable
+
+from questloop.rewards.boundary import Boundary
+from questloop.training.rollout import Rollout
+from questloop.training.streams import load_stream_states, slot_streams, stream_states
+
+
+@dataclass
+class Sample:
+    """What one call of `QuestRunner.sample` brings."""
+
+    runner: int
+    rollout: Rollout
+    seconds: float  # wall time of the sampling itself
+    cpu_seconds: float
+
+
+class QuestRunner(EnvRunner, Checkpointable):
+    """Holds `N` slots of a `BatchEnv`, a copy of the policy and one random stream a slot.
+
+    An application error is returned, not raised: RLlib takes an exception for a broken process and restarts it,
+    which would hide a wrong ROM behind endless restarts.
+    """
+
+    def __init__(self, *, config: Any, **kwargs: Any) -> None:
+        super().__init__(config=config, **kwargs)
+        torch.set_num_threads(1)
+        self.index = max(0, (self.worker_index or 0) - 1)
+        slots = self.config.num_envs_per_env_runner
+        self.env = self.config.batch_env(slots)
+        self.make_module()
+        self.streams = slot_streams(
+            self.config.seed or 0, self.index * slots, slots, incarnation=_incarnation()
+        )
+        self._rollout: Rollout | None = None
+        self._obs = np.zeros((slots, *self.env.observation_shape), self.env.observation_dtype)
+        self.env.reset(self._obs)
+
+    def get_spaces(self) -> dict[str, tuple[gym.Space, gym.Space]]:
+        spaces = (self.config.observation_space, self.config.action_space)
+        return {INPUT_ENV_SPACES: spaces, INPUT_ENV_SINGLE_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
+
+    def make_module(self) -> None:
+        spec = self.config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=True)
+        self.module = spec.build()
+
+    def assert_healthy(self) -> None:
+        assert self.env is not None
+        assert self.module is not None
+
+    def sample(  # type: ignore[override]
+        self, steps: int = 1, weights: dict[str, Any] | None = None, **kwargs: Any
+    ) -> Sample | Exception:
+        """Step every slot `steps` times under the policy of `weights` (unset: the last one)."""
+        try:
+            if weights is not None:
+                self.module.set_state(weights)
+            started, started_cpu = time.perf_counter(), time.process_time()
+            rollout = self._sample(steps)
+            return Sample(
+                self.index, rollout, time.perf_counter() - started, time.process_time() - started_cpu
+            )
+        except Exception as error:
+            return error
+
+    def _sample(self, steps: int) -> Rollout:
+        env, buffers = self.env, self._buffers(steps)
+        uniform = np.stack([stream.random(steps, np.float32) for stream in self.streams], axis=1)
+        policy = self.module[DEFAULT_MODULE_ID].policy
+        buffers.observations[0] = self._obs
+        final_index, final_obs = [], []
+        with torch.inference_mode():
+            for t in range(steps):
+                logits = policy(torch.from_numpy(buffers.observations[t])).numpy()
+                draw_actions(logits, uniform[t], buffers.action[t], buffers.logp[t])
+                env.step(
+                    buffers.action[t], buffers.observations[t + 1], buffers.reward[t], buffers.boundary[t]
+                )
+                over = buffers.boundary[t]
+                if over.any():
+                    slots = np.flatnonzero((over == Boundary.TERMINATED) | (over == Boundary.TRUNCATED))
+                    final_index.append(t * env.num_slots + slots)
+                    final_obs.append(env.final_obs[slots].copy())
+        self._obs[:] = buffers.observations[-1]
+        self.num_env_steps_sampled_lifetime += steps * env.num_slots
+        if final_index:
+            buffers.final_index = np.concatenate(final_index)
+            buffers.final_obs = np.concatenate(final_obs)
+        return buffers
+
+    def _buffers(self, steps: int) -> Rollout:
+        """The preallocated buffers, without what the last rollout left in the ragged fields."""
+        slots = self.env.num_slots
+        if self._rollout is None or self._rollout.shape != (steps, slots):
+            self._rollout = empty_rollout(steps, slots, self.env.observation_shape, self.env.observation_dtype)
+        self._rollout.final_index = np.zeros(0, np.int64)
+        self._rollout.final_obs = np.zeros((0, *self.env.observation_shape), self.env.observation_dtype)
+        return self._rollout
+
+    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What RLlib's own checkpoint holds of a runner: the weights. Slots are in `slot_state()`."""
+        return {COMPONENT_RL_MODULE: self.module.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        if COMPONENT_RL_MODULE in state:
+            self.module.set_state(state[COMPONENT_RL_MODULE])
+
+    def get_ctor_args_and_kwargs(self) -> tuple[tuple, dict[str, Any]]:
+        return (), {"config": self.config}
+
+    def slot_state(self) -> dict[str, Any]:
+        """Everything that the next rollout depends on, but the weights."""
+        return {"env": self.env.state_dict(), "streams": stream_states(self.streams)}
+
+    def load_slot_state(self, state: dict[str, Any]) -> None:
+        """Go on from `slot_state()`."""
+        self.env.load_state_dict(state["env"])
+        load_stream_states(self.streams, state["streams"])
+        self.env.observe(self._obs)
+
+    def stop(self) -> None:
+        self.env.close()
+
+
+def _incarnation() -> int:
+    """How often Ray has started this runner again; a lost runner must not replay its random numbers."""
+    context = ray.get_runtime_context()
+    return int(context.was_current_actor_reconstructed) if context.get_actor_id() else 0
+
+
+def empty_rollout(steps: int, slots: int, shape: tuple[int, ...], dtype: np.dtype) -> Rollout:
+    """Buffers of `[T, N]`, every step unmasked."""
+    return Rollout(
+        observations=np.zeros((steps + 1, slots, *shape), dtype),
+        action=np.zeros((steps, slots), np.uint8),
+        logp=np.zeros((steps, slots), np.float32),
+        reward=np.zeros((steps, slots), np.float32),
+        boundary=np.zeros((steps, slots), np.uint8),
+        mask=np.ones((steps, slots), np.bool_),
+        final_index=np.zeros(0, np.int64),
+        final_obs=np.zeros((0, *shape), dtype),
+    )
+
+
+def draw_actions(
+    logits: NDArray[np.float32],
+    uniform: NDArray[np.float32],
+    action: NDArray[np.uint8],
+    logp: NDArray[np.float32],
+) -> None:
+    """Sample one action a row by inverting the distribution function at `uniform[N]`; write actions and log-probs."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    cumulative = np.exp(shifted).cumsum(axis=1)
+    total = cumulative[:, -1]
+    chosen = (cumulative <= (uniform * total)[:, None]).sum(axis=1)
+    np.minimum(chosen, logits.shape[1] - 1, out=chosen)
+    action[:] = chosen
+    logp[:] = shifted[np.arange(len(chosen)), chosen] - np.log(total)

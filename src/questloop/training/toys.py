@@ -1,0 +1,70 @@
+"""Small environments with known answers, under the same runner and learner as the game."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.rewards.boundary import Boundary
+
+
+class Corridor:
+    """`length` cells in a row; action 1 goes right, any other left; the last cell pays 1 and ends the episode.
+
+    An episode is truncated after `limit` steps. A random walk from the left end rarely sees the reward, which
+    makes a long corridor a test of exploration.
+    """
+
+    num_actions = 2
+    observation_dtype = np.dtype(np.float32)
+
+    def __init__(self, num_slots: int, length: int = 10, limit: int = 50) -> None:
+        self.num_slots, self.length, self.limit = num_slots, length, limit
+        self.observation_shape = (length,)
+        self.final_obs = np.zeros((num_slots, length), np.float32)
+        self.position = np.zeros(num_slots, np.int64)
+        self.age = np.zeros(num_slots, np.int64)
+        self._cells = np.eye(length, dtype=np.float32)
+
+    def reset(self, obs: NDArray) -> None:
+        self.position[:] = 0
+        self.age[:] = 0
+        self.observe(obs)
+
+    def step(
+        self,
+        action: NDArray[np.uint8],
+        obs: NDArray,
+        reward: NDArray[np.float32],
+        boundary: NDArray[np.uint8],
+    ) -> None:
+        self.position += np.where(action == 1, 1, -1)
+        np.clip(self.position, 0, self.length - 1, out=self.position)
+        self.age += 1
+        arrived = self.position == self.length - 1
+        late = ~arrived & (self.age >= self.limit)
+        reward[:] = arrived
+        boundary[:] = np.where(
+            arrived, Boundary.TERMINATED, np.where(late, Boundary.TRUNCATED, Boundary.NONE)
+        )
+        over = arrived | late
+        if over.any():
+            self.final_obs[over] = self._cells[self.position[over]]
+            self.position[over] = 0
+            self.age[over] = 0
+        self.observe(obs)
+
+    def observe(self, obs: NDArray) -> None:
+        obs[:] = self._cells[self.position]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"position": self.position.copy(), "age": self.age.copy()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.position[:] = state["position"]
+        self.age[:] = state["age"]
+
+    def close(self) -> None:
+        """Nothing to release."""
