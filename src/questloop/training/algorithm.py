@@ -22,8 +22,10 @@ from questloop.training.network import VectorModule
 from questloop.training.rollout import Rollout, concatenate
 from questloop.training.runner import QuestRunner, Sample
 
-_RESTORE_TRIES = 30
+_RESAMPLE_TRIES = 5
+_RESTORE_TRIES = 60
 _RESTORE_PAUSE_S = 1.0
+_LOST_HINT = "Ray's logs name the reason (often memory: lower ENVS_PER_WORKER)"
 
 
 class QuestConfig(PPOConfig):
@@ -77,13 +79,13 @@ class Update:
     statistics: dict[str, float] = field(default_factory=dict)
     sample_seconds: float = 0.0
     learn_seconds: float = 0.0
-    runners_restored: int = 0
 
 
 class QuestPPO(PPO):
-    """Samples exactly `T x N` steps of every runner, finishes the batch on `[T, N]`, updates the learner group."""
+    """Samples `T x N` steps of every runner, finishes the batch on `[T, N]` and updates the learner."""
 
     last_update: Update
+    runners_lost: int = 0
 
     @classmethod
     def get_default_config(cls) -> AlgorithmConfig:
@@ -96,7 +98,7 @@ class QuestPPO(PPO):
 
     def training_step(self) -> None:
         started = time.perf_counter()
-        samples, restored = self.sample(self.config.rollout_steps)
+        samples = self.sample(self.config.rollout_steps)
         sampled = time.perf_counter()
         rollout = concatenate([sample.rollout for sample in samples])
         statistics = self.learn(rollout)
@@ -106,39 +108,47 @@ class QuestPPO(PPO):
             statistics=statistics,
             sample_seconds=sampled - started,
             learn_seconds=time.perf_counter() - sampled,
-            runners_restored=restored,
         )
         self.metrics.log_value(
             (ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME), rollout.action.size, reduce="lifetime_sum"
         )
 
-    def sample(self, steps: int) -> tuple[list[Sample], int]:
-        """`steps` of every slot under the current weights, ordered by runner; and how many runners were lost.
+    def sample(self, steps: int) -> list[Sample]:
+        """`steps` of every slot under the current weights, ordered by runner.
 
-        A runner that is lost is started again by Ray, begins new episodes and samples its share, so that every
-        batch has its full size. Raises what a runner met, or `UnavailableError` if one does not come back.
+        A runner that is lost is started again by Ray, begins new episodes and samples its share, so that
+        every batch has its full size. Raises what a runner met, or `UnavailableError` if one does not come
+        back.
         """
-        kwargs = {"steps": steps, "weights": self.learner.module.get_state()}
-        if self.env_runner_group.num_remote_env_runners() == 0:
-            return [_unwrap(self.env_runner.sample(**kwargs))], 0
-        kwargs["weights"] = ray.put(kwargs["weights"])
+        weights = self.learner.module.get_state()
         wanted = self.env_runner_group.num_remote_env_runners()
+        if wanted == 0:
+            return [_unwrap(self.env_runner.sample(steps, weights))]
+        kwargs = {"steps": steps, "weights": ray.put(weights), "incarnation": self.runners_lost}
         samples = self._sample_runners(kwargs)
-        lost = wanted - len(samples)
+        tries = 0
+        while len(samples) < wanted:
+            self.runners_lost += 1
+            kwargs["incarnation"] = self.runners_lost
+            samples += self._sample_runners(kwargs, self._restored_runners(wanted - len(samples)))
+            tries += 1
+            if tries == _RESAMPLE_TRIES:
+                raise UnavailableError(
+                    f"environment runners were lost {tries} times in one batch; {_LOST_HINT}"
+                )
+        return sorted(samples, key=lambda sample: sample.runner)
+
+    def _restored_runners(self, missing: int) -> list[int]:
+        """Ids of runners that came back, once all `missing` ones have."""
+        restored: list[int] = []
         for _ in range(_RESTORE_TRIES):
-            if len(samples) == wanted:
-                break
-            restored = self.env_runner_group.probe_unhealthy_env_runners()
-            if restored:
-                samples += self._sample_runners(kwargs, restored)
-            else:
-                time.sleep(_RESTORE_PAUSE_S)
-        else:
-            raise UnavailableError(
-                f"{wanted - len(samples)} of {wanted} environment runners did not come back; "
-                "look at Ray's logs for the reason (often: out of memory; lower ENVS_PER_WORKER)"
-            )
-        return sorted(samples, key=lambda sample: sample.runner), lost
+            restored += self.env_runner_group.probe_unhealthy_env_runners()
+            if len(restored) >= missing:
+                return restored
+            time.sleep(_RESTORE_PAUSE_S)
+        raise UnavailableError(
+            f"{missing - len(restored)} environment runners did not come back; {_LOST_HINT}"
+        )
 
     def _sample_runners(self, kwargs: dict[str, Any], ids: list[int] | None = None) -> list[Sample]:
         results = self.env_runner_group.foreach_env_runner(

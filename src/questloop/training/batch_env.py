@@ -17,7 +17,7 @@ class BatchEnv(Protocol):
     num_actions: int
 
     final_obs: NDArray
-    """`[N, *shape]`: rows of slots that terminated or truncated in the last step hold its true observation."""
+    """`[N, *shape]`: the true last observation of slots that terminated or truncated in the last step."""
 
     def reset(self, obs: NDArray) -> None:
         """Start a new episode in every slot; write first observations into `obs[N, *shape]`."""

@@ -22,15 +22,18 @@ def episodic_advantages(
 ) -> Floats:
     """GAE(gamma, lambda) of a stream that ends with its episode (Schulman et al. 2016, eq. 16).
 
-    `reward, value, boundary, mask`: `[T, N]`; `last_value[N]` is the value of the open end; `final_value[T, N]`
-    the value of the true last observation where an episode was truncated (elsewhere ignored). A terminated
-    step has no future; a truncated one is worth `final_value`; a handover is worth the next row's value, since
-    the episode goes on. A masked step has advantage 0 and lets nothing through: the sum restarts after it.
+    `reward, value, boundary, mask`: `[T, N]`; `last_value[N]` is the value of the open end;
+    `final_value[T, N]` the value of the true last observation where an episode was truncated (elsewhere
+    ignored). A terminated step has no future; a truncated one is worth `final_value`; a handover is worth the
+    next row's value, since the episode goes on. A masked step has advantage 0 and lets nothing through: the
+    sum restarts after it.
     """
     following = np.concatenate([value[1:], last_value[None]])
     following = np.where(boundary == Boundary.TRUNCATED, final_value, following)
     following = np.where(boundary == Boundary.TERMINATED, np.float32(0), following)
-    return _backward_sum(reward + gamma * following - value, boundary == Boundary.NONE, mask, gamma * lam)
+    return _backward_sum(
+        reward + np.float32(gamma) * following - value, boundary == Boundary.NONE, mask, gamma * lam
+    )
 
 
 def continuing_advantages(
@@ -46,7 +49,9 @@ def continuing_advantages(
     Burda et al. 2018, section 2.3: an intrinsic return that stopped at a death would reveal the death.
     """
     following = np.concatenate([value[1:], last_value[None]])
-    return _backward_sum(reward + gamma * following - value, np.ones_like(mask), mask, gamma * lam)
+    return _backward_sum(
+        reward + np.float32(gamma) * following - value, np.ones_like(mask), mask, gamma * lam
+    )
 
 
 def _backward_sum(delta: Floats, goes_on: NDArray[np.bool_], mask: NDArray[np.bool_], decay: float) -> Floats:

@@ -41,9 +41,7 @@ class QuestLearner(PPOTorchLearner):
             self.config.gamma, self.config.lambda_, self.config.gamma, self.config.intrinsic_coef
         )
 
-    def configure_optimizers_for_module(
-        self, module_id: str, config: AlgorithmConfig | None = None
-    ) -> None:
+    def configure_optimizers_for_module(self, module_id: str, config: AlgorithmConfig | None = None) -> None:
         """One fused Adam for policy and critic."""
         params = self.get_parameters(self._module[module_id])
         self.register_optimizer(
@@ -84,7 +82,9 @@ class QuestLearner(PPOTorchLearner):
         final = [rollout.scatter_final(both[(steps + 1) * slots :, stream]) for stream in (0, 1)]
         extrinsic, intrinsic = (
             Values(
-                np.ascontiguousarray(open_rows[:-1, :, k]), np.ascontiguousarray(open_rows[-1, :, k]), final[k]
+                np.ascontiguousarray(open_rows[:-1, :, k]),
+                np.ascontiguousarray(open_rows[-1, :, k]),
+                final[k],
             )
             for k in (0, 1)
         )

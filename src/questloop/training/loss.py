@@ -40,8 +40,8 @@ def ppo_loss(
 ) -> PPOLoss:
     """Clipped surrogate, clamped squared value error and entropy bonus (Schulman et al. 2017, eq. 9).
 
-    `logits[B, A]`; `values[B, S]` and `targets[B, S]` of S value streams; `action, logp, advantage`: `[B]`. As in
-    RLlib, `value_clip` bounds each squared error, so that an outlier's gradient is dropped.
+    `logits[B, A]`; `values[B, S]` and `targets[B, S]` of S value streams; `action, logp, advantage`: `[B]`.
+    As in RLlib, `value_clip` bounds each squared error, so that an outlier's gradient is dropped.
     """
     log_policy = torch.log_softmax(logits, dim=-1)
     log_ratio = log_policy.gather(1, action[:, None]).squeeze(1) - logp

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
@@ -24,7 +23,6 @@ class VectorModule(TorchRLModule, ValueFunctionAPI):
     critic: nn.Module
 
     def setup(self) -> None:
-        assert self.observation_space is not None and self.action_space is not None
         size, actions = self.observation_space.shape[0], int(self.action_space.n)
         self.policy = mlp(size, actions, gain=0.01)
         self.critic = mlp(size, 2, gain=1.0)

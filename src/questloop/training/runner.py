@@ -34,8 +34,8 @@ class Sample:
 class QuestRunner(EnvRunner, Checkpointable):
     """Holds `N` slots of a `BatchEnv`, a copy of the policy and one random stream a slot.
 
-    An application error is returned, not raised: RLlib takes an exception for a broken process and restarts it,
-    which would hide a wrong ROM behind endless restarts.
+    An application error is returned, not raised: RLlib takes an exception for a broken process and restarts
+    it, which would hide a wrong ROM behind endless restarts.
     """
 
     def __init__(self, *, config: Any, **kwargs: Any) -> None:
@@ -45,9 +45,7 @@ class QuestRunner(EnvRunner, Checkpointable):
         slots = self.config.num_envs_per_env_runner
         self.env = self.config.batch_env(slots)
         self.make_module()
-        self.streams = slot_streams(
-            self.config.seed or 0, self.index * slots, slots, incarnation=_incarnation()
-        )
+        self.streams: list[np.random.Generator] = []
         self._rollout: Rollout | None = None
         self._obs = np.zeros((slots, *self.env.observation_shape), self.env.observation_dtype)
         self.env.reset(self._obs)
@@ -65,12 +63,18 @@ class QuestRunner(EnvRunner, Checkpointable):
         assert self.module is not None
 
     def sample(  # type: ignore[override]
-        self, steps: int = 1, weights: dict[str, Any] | None = None, **kwargs: Any
+        self, steps: int = 1, weights: dict[str, Any] | None = None, incarnation: int = 0, **kwargs: Any
     ) -> Sample | Exception:
-        """Step every slot `steps` times under the policy of `weights` (unset: the last one)."""
+        """Step every slot `steps` times under the policy of `weights` (unset: the last one).
+
+        `incarnation` counts the runners lost so far: one that was started again draws new random numbers.
+        """
         try:
             if weights is not None:
                 self.module.set_state(weights)
+            if not self.streams:
+                first = self.index * self.env.num_slots
+                self.streams = slot_streams(self.config.seed or 0, first, self.env.num_slots, incarnation)
             started, started_cpu = time.perf_counter(), time.process_time()
             rollout = self._sample(steps)
             return Sample(
@@ -108,7 +112,9 @@ class QuestRunner(EnvRunner, Checkpointable):
         """The preallocated buffers, without what the last rollout left in the ragged fields."""
         slots = self.env.num_slots
         if self._rollout is None or self._rollout.shape != (steps, slots):
-            self._rollout = empty_rollout(steps, slots, self.env.observation_shape, self.env.observation_dtype)
+            self._rollout = empty_rollout(
+                steps, slots, self.env.observation_shape, self.env.observation_dtype
+            )
         self._rollout.final_index = np.zeros(0, np.int64)
         self._rollout.final_obs = np.zeros((0, *self.env.observation_shape), self.env.observation_dtype)
         return self._rollout
@@ -119,7 +125,8 @@ class QuestRunner(EnvRunner, Checkpointable):
 
     def set_state(self, state: dict[str, Any]) -> None:
         if COMPONENT_RL_MODULE in state:
-            self.module.set_state(state[COMPONENT_RL_MODULE])
+            weights = state[COMPONENT_RL_MODULE]
+            self.module.set_state(ray.get(weights) if isinstance(weights, ray.ObjectRef) else weights)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple, dict[str, Any]]:
         return (), {"config": self.config}
@@ -131,17 +138,12 @@ class QuestRunner(EnvRunner, Checkpointable):
     def load_slot_state(self, state: dict[str, Any]) -> None:
         """Go on from `slot_state()`."""
         self.env.load_state_dict(state["env"])
+        self.streams = slot_streams(0, 0, self.env.num_slots)
         load_stream_states(self.streams, state["streams"])
         self.env.observe(self._obs)
 
     def stop(self) -> None:
         self.env.close()
-
-
-def _incarnation() -> int:
-    """How often Ray has started this runner again; a lost runner must not replay its random numbers."""
-    context = ray.get_runtime_context()
-    return int(context.was_current_actor_reconstructed) if context.get_actor_id() else 0
 
 
 def empty_rollout(steps: int, slots: int, shape: tuple[int, ...], dtype: np.dtype) -> Rollout:
@@ -164,7 +166,7 @@ def draw_actions(
     action: NDArray[np.uint8],
     logp: NDArray[np.float32],
 ) -> None:
-    """Sample one action a row by inverting the distribution function at `uniform[N]`; write actions and log-probs."""
+    """Sample one action a row by inverting the distribution function at `uniform[N]`."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     cumulative = np.exp(shifted).cumsum(axis=1)
     total = cumulative[:, -1]

@@ -1,4 +1,4 @@
-"""Random streams: one a slot, from the root seed, the slot's number and how often its runner was restarted."""
+"""Random streams: one a slot, from the root seed, the slot's number and its runner's restarts."""
 
 from __future__ import annotations
 

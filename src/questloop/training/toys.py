@@ -11,7 +11,7 @@ from questloop.rewards.boundary import Boundary
 
 
 class Corridor:
-    """`length` cells in a row; action 1 goes right, any other left; the last cell pays 1 and ends the episode.
+    """`length` cells in a row; action 1 goes right, any other left; the last one pays 1 and ends the episode.
 
     An episode is truncated after `limit` steps. A random walk from the left end rarely sees the reward, which
     makes a long corridor a test of exploration.

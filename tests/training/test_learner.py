@@ -1,0 +1,150 @@
+"""The learner: its loss is RLlib's, it learns, and it refuses what is not finite."""
+
+import numpy as np
+import pytest
+import torch
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.evaluation.postprocessing import Postprocessing
+from ray.rllib.utils.postprocessing.value_predictions import compute_value_targets
+
+from questloop.errors import BadDataError
+from questloop.training.advantages import standardise
+from questloop.training.learner import as_rllib
+from questloop.training.loss import LossWeights, ppo_loss
+from questloop.training.runner import QuestRunner
+
+
+def build(config, cls=None):
+    runner = QuestRunner(config=config, worker_index=0)
+    spec = config.get_multi_rl_module_spec(spaces=runner.get_spaces())
+    learner = (cls or config.learner_class)(config=config, module_spec=spec)
+    learner.build()
+    return runner, learner
+
+
+def train(runner, learner, updates):
+    rewards = []
+    for _ in range(updates):
+        rollout = runner.sample(32, learner.module.get_state()).rollout
+        rewards.append(rollout.reward.mean())
+        learner.update(training_data=TrainingData(batch=as_rllib(learner.prepare(rollout))))
+    return rewards
+
+
+def test_the_learner_improves_the_return(make_config):
+    runner, learner = build(make_config())
+    rewards = train(runner, learner, 25)
+    assert np.mean(rewards[-5:]) > 1.5 * np.mean(rewards[:5])
+
+
+def test_the_same_seed_gives_the_same_weights(make_config):
+    weights = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        runner, learner = build(make_config(seed=3))
+        train(runner, learner, 2)
+        weights.append(torch.cat([p.detach().flatten() for p in learner.network.parameters()]))
+    assert torch.equal(*weights)
+
+
+def test_the_loss_is_rllibs_on_the_same_batch(make_config):
+    """RLlib's PPO learner is the reference: one value stream, no KL penalty, same coefficients."""
+    config = make_config(vf_clip_param=0.05)
+    runner, learner = build(config)
+    _, reference = build(config, PPOTorchLearner)
+    reference.module.set_state(learner.module.get_state())
+    batch = learner.prepare(runner.sample(32, learner.module.get_state()).rollout)
+    with torch.no_grad():
+        for parameter in learner.network.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    reference.module.set_state(learner.module.get_state())
+    obs = torch.from_numpy(batch.obs)
+    columns = {
+        Columns.OBS: obs,
+        Columns.ACTIONS: torch.from_numpy(batch.action),
+        Columns.ACTION_LOGP: torch.from_numpy(batch.logp),
+        Columns.ACTION_DIST_INPUTS: torch.zeros(len(batch), 2),
+        Postprocessing.ADVANTAGES: torch.from_numpy(batch.advantage),
+        Postprocessing.VALUE_TARGETS: torch.from_numpy(batch.target_ext),
+    }
+    expected = reference.compute_loss_for_module(
+        module_id=DEFAULT_MODULE_ID,
+        config=config,
+        batch=columns,
+        fwd_out=reference.module[DEFAULT_MODULE_ID].forward_train(columns),
+    )
+    got = ppo_loss(
+        learner.network.logits(obs),
+        learner.network.values(obs)[:, :1],
+        columns[Columns.ACTIONS],
+        columns[Columns.ACTION_LOGP],
+        columns[Postprocessing.ADVANTAGES],
+        columns[Postprocessing.VALUE_TARGETS][:, None],
+        LossWeights(config.clip_param, config.vf_clip_param, config.entropy_coeff),
+    )
+    assert float(got.clipped) > 0
+    torch.testing.assert_close(got.total, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_advantages_and_targets_are_rllibs_on_the_same_rollout(make_config):
+    config = make_config()
+    runner, learner = build(config)
+    rollout = runner.sample(32, learner.module.get_state()).rollout
+    assert (rollout.boundary == 1).any()
+    batch = learner.prepare(rollout)
+    extrinsic, _ = learner.values(rollout)
+    targets = np.zeros(rollout.shape, np.float32)
+    for n in range(rollout.shape[1]):
+        targets[:, n] = _rllib_targets(rollout, extrinsic, n, config)
+    advantage = targets - extrinsic.value
+    np.testing.assert_allclose(batch.target_ext, targets.ravel(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(batch.advantage, standardise(advantage.ravel()), rtol=1e-3, atol=1e-4)
+
+
+def _rllib_targets(rollout, extrinsic, n, config):
+    """RLlib computes on one row in which each episode is followed by one artificial bootstrap step."""
+    values, rewards, ended, cut, real = [], [], [], [], []
+    for t in range(len(rollout.action)):
+        boundary = rollout.boundary[t, n]
+        open_end = t == len(rollout.action) - 1 and boundary == 0
+        values.append(extrinsic.value[t, n])
+        rewards.append(rollout.reward[t, n])
+        ended.append(float(boundary == 1))
+        cut.append(float(boundary == 2 or open_end))
+        real.append(True)
+        if boundary or open_end:
+            values.append(extrinsic.last[n] if open_end else extrinsic.final[t, n])
+            rewards.append(0.0)
+            ended.append(1.0)
+            cut.append(0.0)
+            real.append(False)
+    targets = compute_value_targets(
+        values=np.array(values, np.float32),
+        rewards=np.array(rewards, np.float32),
+        terminateds=np.array(ended, np.float32),
+        truncateds=np.array(cut, np.float32),
+        gamma=config.gamma,
+        lambda_=config.lambda_,
+    )
+    return targets[np.array(real)]
+
+
+def test_a_nan_observation_is_named_and_nothing_is_updated(make_config):
+    runner, learner = build(make_config())
+    rollout = runner.sample(32, learner.module.get_state()).rollout
+    rollout.observations[4, 2, 1] = np.nan
+    with pytest.raises(BadDataError, match=r"observations\[4, 2, 1\] is nan"):
+        learner.prepare(rollout)
+
+
+def test_a_loss_that_is_not_finite_leaves_the_weights(make_config):
+    runner, learner = build(make_config())
+    batch = learner.prepare(runner.sample(32, learner.module.get_state()).rollout)
+    batch.advantage[100] = np.inf
+    before = [parameter.detach().clone() for parameter in learner.network.parameters()]
+    with pytest.raises(BadDataError, match="no update was made"):
+        learner.update(training_data=TrainingData(batch=as_rllib(batch)))
+    assert all(torch.equal(a, b) for a, b in zip(before, learner.network.parameters(), strict=True))
