@@ -31,9 +31,7 @@ def episodic_advantages(
     following = np.concatenate([value[1:], last_value[None]])
     following = np.where(boundary == Boundary.TRUNCATED, final_value, following)
     following = np.where(boundary == Boundary.TERMINATED, np.float32(0), following)
-    return _backward_sum(
-        reward + np.float32(gamma) * following - value, boundary == Boundary.NONE, mask, gamma * lam
-    )
+    return _backward_sum(reward + gamma * following - value, boundary == Boundary.NONE, mask, gamma * lam)
 
 
 def continuing_advantages(
@@ -49,12 +47,12 @@ def continuing_advantages(
     Burda et al. 2018, section 2.3: an intrinsic return that stopped at a death would reveal the death.
     """
     following = np.concatenate([value[1:], last_value[None]])
-    return _backward_sum(
-        reward + np.float32(gamma) * following - value, np.ones_like(mask), mask, gamma * lam
-    )
+    return _backward_sum(reward + gamma * following - value, np.ones_like(mask), mask, gamma * lam)
 
 
-def _backward_sum(delta: Floats, goes_on: NDArray[np.bool_], mask: NDArray[np.bool_], decay: float) -> Floats:
+def _backward_sum(
+    delta: NDArray, goes_on: NDArray[np.bool_], mask: NDArray[np.bool_], decay: float
+) -> Floats:
     """`A[t] = delta[t] + decay * A[t + 1]` where the stream goes on; 0 at masked steps."""
     advantage = np.zeros_like(delta, dtype=np.float32)
     running = np.zeros(delta.shape[1], np.float32)
