@@ -1,0 +1,154 @@
+"""One headless PyBoy."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from importlib import metadata
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.errors import BadDataError
+from questloop.game.actions import Action
+from questloop.game.rom import Rom
+from questloop.game.state_file import REMAKE, SaveState
+from questloop.game.taps import TapLayout
+
+with warnings.catch_warnings():
+    # PySDL2 announces at import which binaries it uses; headless play has no use for either.
+    warnings.filterwarnings("ignore", "Using SDL2 binaries", UserWarning)
+    from pyboy import PyBoy
+    from pyboy.utils import WindowEvent
+
+PYBOY_VERSION = metadata.version("pyboy")
+FRAME_SHAPE = (144, 160, 3)
+
+_PRESS = (
+    WindowEvent.PRESS_ARROW_UP,
+    WindowEvent.PRESS_ARROW_DOWN,
+    WindowEvent.PRESS_ARROW_LEFT,
+    WindowEvent.PRESS_ARROW_RIGHT,
+    WindowEvent.PRESS_BUTTON_A,
+    WindowEvent.PRESS_BUTTON_B,
+    WindowEvent.PRESS_BUTTON_START,
+)
+_RELEASE = (
+    WindowEvent.RELEASE_ARROW_UP,
+    WindowEvent.RELEASE_ARROW_DOWN,
+    WindowEvent.RELEASE_ARROW_LEFT,
+    WindowEvent.RELEASE_ARROW_RIGHT,
+    WindowEvent.RELEASE_BUTTON_A,
+    WindowEvent.RELEASE_BUTTON_B,
+    WindowEvent.RELEASE_BUTTON_START,
+)
+_NOTHING_HELD = int(Action.NOP)
+_FIRST_BUTTON = int(Action.A)
+
+
+class Emulator:
+    """A game in CGB mode, without window, sound output or save files.
+
+    An action is one button held during a step. The d-pad stays held from step to step while the action stays
+    the same, so that walking and pushing do not stutter. A, B and START are let go for the second half of a
+    step (rounded down), so that the same action twice is two presses. In steps of one frame there is no
+    second half: two presses then need a step between them.
+    """
+
+    def __init__(self, rom: Rom, layout: TapLayout, power_on: SaveState | None = None) -> None:
+        """`power_on`: another emulator's state of the same ROM right after its construction saves time."""
+        self.rom = rom
+        self.layout = layout
+        # A ROM given by path would load .ram and .rtc files beside it. Sound stays emulated, since games wait
+        # on its registers; only sampling is off.
+        self._pyboy = PyBoy(
+            io.BytesIO(rom.data), window="null", cgb=True, no_input=True, log_level="CRITICAL"
+        )
+        self._pyboy.set_emulation_speed(0)
+        self._memory = self._pyboy.memory
+        self._held = _NOTHING_HELD
+        self.power_on = power_on or self.save()
+
+    def reset(self) -> None:
+        """The state at power-on."""
+        self.load(self.power_on)
+
+    def step(self, action: int, frames: int, render: bool = False) -> None:
+        """Hold the button of `action` for `frames` frames; `render` draws the last of them."""
+        pyboy = self._pyboy
+        if action != self._held:
+            if self._held != _NOTHING_HELD:
+                pyboy.send_input(_RELEASE[self._held])
+            if action != _NOTHING_HELD:
+                pyboy.send_input(_PRESS[action])
+            self._held = action
+        if _FIRST_BUTTON <= action < _NOTHING_HELD and frames > 1:
+            pyboy.send_input(_RELEASE[action], (frames + 1) // 2)
+            self._held = _NOTHING_HELD
+        pyboy.tick(frames, render, False)
+
+    def read(self, out: NDArray[np.uint8]) -> None:
+        """Fill `out` u8[K] with the layout's taps."""
+        self.read_into(out.data)
+
+    def read_into(self, out: memoryview) -> None:
+        """As `read`, into the buffer of a row: what a batch keeps ready for each slot."""
+        self.layout.read(self._memory, out)
+
+    def peek(self, address: int, length: int = 1, bank: int | None = None) -> bytes:
+        """Bytes outside the layout, for tools and tests."""
+        span = slice(address, address + length)
+        return bytes(self._memory[span] if bank is None else self._memory[bank, span])
+
+    def poke(self, address: int, data: bytes, bank: int | None = None) -> None:
+        """Write RAM, for tools and tests."""
+        span = slice(address, address + len(data))
+        self._memory[span if bank is None else (bank, span)] = list(data)
+
+    def frame(self) -> NDArray[np.uint8]:
+        """The screen u8[144, 160, 3] of the last rendered step, a copy."""
+        screen: NDArray[np.uint8] = self._pyboy.screen.ndarray
+        return screen[:, :, :3].copy()
+
+    def save(self) -> SaveState:
+        """The whole state of the machine: 30-45 ms, never on the hot path."""
+        buffer = io.BytesIO()
+        self._pyboy.save_state(buffer)
+        return SaveState(buffer.getvalue(), self.rom.sha256, PYBOY_VERSION, self.layout.hash)
+
+    def load(self, state: SaveState) -> None:
+        """Restore a state, with every button released.
+
+        Raises `BadDataError` where the state is of another ROM, PyBoy or layout, or is cut off; the game is
+        then as it was, or at power-on where PyBoy refused the state halfway.
+        """
+        self._check(state)
+        try:
+            self._pyboy.load_state(io.BytesIO(state.data))
+        except Exception as error:  # PyBoy raises a bare Exception where bytes are missing
+            self._pyboy.load_state(io.BytesIO(self.power_on.data))
+            raise BadDataError(f"save state does not load ({error}); {REMAKE}") from None
+        for event in _RELEASE:
+            self._pyboy.send_input(event)
+        self._held = _NOTHING_HELD
+
+    def close(self) -> None:
+        """Free the emulator; nothing is written."""
+        self._pyboy.stop(save=False)
+
+    def _check(self, state: SaveState) -> None:
+        changed = [
+            f"{what} {theirs[:12]} became {ours[:12]}"
+            for what, theirs, ours in (
+                ("ROM", state.rom_sha256, self.rom.sha256),
+                ("PyBoy", state.pyboy_version, PYBOY_VERSION),
+                ("tap layout", state.layout_hash, self.layout.hash),
+            )
+            if theirs != ours
+        ]
+        if changed:
+            raise BadDataError(f"save state is of another game or version: {', '.join(changed)}; {REMAKE}")
+        if len(state.data) != len(self.power_on.data):
+            raise BadDataError(
+                f"save state is cut off: {len(state.data)} bytes, not {len(self.power_on.data)}; {REMAKE}"
+            )

@@ -1,0 +1,131 @@
+"""Game profiles: what makes a game known to Questloop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.game.actions import ACTION_COUNT
+from questloop.game.columns import Bools, Bytes, Columns
+from questloop.game.taps import TapLayout
+
+MAX_MILESTONES = 64
+MAX_ITEMS = 16
+
+
+@dataclass(frozen=True)
+class ByteTest:
+    """Holds while `low <= (byte & mask) <= high` for byte `index` of tap `tap`."""
+
+    tap: str
+    index: int = 0
+    mask: int = 0xFF
+    low: int = 0
+    high: int = 0xFF
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """Something worth reaching: it holds now while every test holds. Latching is the reward's work."""
+
+    key: str
+    title: str
+    when: tuple[ByteTest, ...]
+
+
+def bit(tap: str, number: int) -> ByteTest:
+    """Bit `number` of a bit field: byte `number >> 3`, bit `number & 7`."""
+    mask = 1 << (number & 7)
+    return ByteTest(tap, number >> 3, mask, mask, mask)
+
+
+def equals(tap: str, value: int, index: int = 0) -> ByteTest:
+    """The byte is `value`."""
+    return ByteTest(tap, index, 0xFF, value, value)
+
+
+def at_least(tap: str, value: int, index: int = 0) -> ByteTest:
+    """The byte is `value` or more."""
+    return ByteTest(tap, index, 0xFF, value, 0xFF)
+
+
+class MilestoneDetector:
+    """All milestones of a profile tested at once: one gather, two comparisons, one reduction."""
+
+    def __init__(self, milestones: tuple[Milestone, ...], layout: TapLayout) -> None:
+        if len(milestones) > MAX_MILESTONES:
+            raise ValueError(f"{len(milestones)} milestones; a profile has at most {MAX_MILESTONES}")
+        tests = [test for milestone in milestones for test in milestone.when]
+        self._places = np.array([layout.index(test.tap, test.index) for test in tests], np.intp)
+        self._mask, self._low, self._high = (
+            np.array([getattr(test, name) for test in tests], np.uint8) for name in ("mask", "low", "high")
+        )
+        counts = [len(milestone.when) for milestone in milestones]
+        self._starts = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.intp)
+        self._weights = np.uint64(1) << np.arange(len(milestones), dtype=np.uint64)
+
+    def __call__(self, taps: Bytes) -> NDArray[np.uint64]:
+        """u64[N], bit i for milestone i, from `taps` u8[N, K]."""
+        if not len(self._places):
+            return np.zeros(len(taps), np.uint64)
+        values = taps[:, self._places] & self._mask
+        holds = (values >= self._low) & (values <= self._high)
+        return np.logical_and.reduceat(holds, self._starts, axis=1) @ self._weights
+
+
+@dataclass(frozen=True)
+class RoomBounds:
+    """What a sane game never leaves; `questloop doctor` reports a tap that does."""
+
+    groups: frozenset[int]
+    max_health: int = 20 * 4
+    height: int = 176
+    width: int = 240
+
+
+@dataclass(frozen=True)
+class StartState:
+    """A named start of episodes, made from power-on by a recorded input script of the package."""
+
+    name: str
+    script: str
+    milestone: str = ""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A game: its memory, its meaning and its goals. Declarative; `decode` is its one function.
+
+    `decode(taps u8[N, K])` fills every field of `Columns` but `milestones`, which `columns` adds.
+    `titles` are header titles of ROMs it plays, `sha256s` those it was tested with.
+    """
+
+    name: str
+    titles: tuple[str, ...]
+    layout: TapLayout
+    decode: Callable[[Bytes], Columns]
+    milestones: tuple[Milestone, ...]
+    items: tuple[str, ...] = ()
+    bounds: RoomBounds = field(default_factory=lambda: RoomBounds(frozenset(range(8))))
+    action_mask: Bools = field(default_factory=lambda: np.ones(ACTION_COUNT, np.bool_))
+    sha256s: tuple[str, ...] = ()
+    start_states: tuple[StartState, ...] = ()
+    detector: MilestoneDetector = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.items) > MAX_ITEMS:
+            raise ValueError(f"{len(self.items)} items; a profile has at most {MAX_ITEMS}")
+        object.__setattr__(self, "detector", MilestoneDetector(self.milestones, self.layout))
+
+    def columns(self, taps: Bytes) -> Columns:
+        """Decode `taps` u8[N, K]."""
+        columns = self.decode(taps)
+        columns.milestones = self.detector(taps)
+        return columns
+
+    def milestone_names(self, mask: int) -> list[str]:
+        """Keys of the milestones in a bit mask."""
+        return [m.key for i, m in enumerate(self.milestones) if mask >> i & 1]
