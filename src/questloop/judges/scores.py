@@ -27,6 +27,7 @@ class InvalidReason(StrEnum):
     NOT_FINITE = "not_finite"
     OUT_OF_RANGE = "out_of_range"
     TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
     CONNECTION = "connection"
     TLS = "tls"
     OVERLOADED = "overloaded"
