@@ -56,9 +56,7 @@ def tau(values: Mapping[str, float | None], outcomes: Mapping[str, bool]) -> Tau
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         result = kendalltau(x, y, variant="b")
-    return Tau(
-        tau=_finite(result.statistic), p_value=_finite(result.pvalue), n=len(pairs), positive=sum(y)
-    )
+    return Tau(tau=_finite(result.statistic), p_value=_finite(result.pvalue), n=len(pairs), positive=sum(y))
 
 
 def _overall(line: SegmentScores, name: str) -> float:

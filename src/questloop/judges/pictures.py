@@ -38,7 +38,8 @@ def choose(segment: Segment, events: Sequence[Event], limit: int = MAX_PICTURES)
         return []
     labels = {stored[0]: "start", stored[-1]: "end"}
     telling = sorted(
-        (event for event in events if event.weight in PLACES), key=lambda event: (-PLACES[event.weight], event.step)
+        (event for event in events if event.weight in PLACES),
+        key=lambda event: (-PLACES[event.weight], event.step),
     )
     for event in telling:
         if len(labels) >= limit:

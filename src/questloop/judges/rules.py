@@ -134,14 +134,15 @@ def _progress_points(reading: Reading) -> float:
 
 
 def _dialog(reading: Reading) -> float | None:
-    """Different conversations of all begun, less for time spent stuck in one."""
+    """More for each different conversation, less for repeats and for time spent stuck in one."""
     begun = reading.counts.get("dialogs", 0)
     inside = reading.counts.get("in dialog", 0)
     if not begun and not inside:
         return None
-    fresh = reading.counts.get("different dialogs", 0) / begun if begun else 0.5
+    different = reading.counts.get("different dialogs", 0)
+    fresh = different / begun if begun else 0.5
     stuck = inside / max(reading.steps, 1)
-    return round(fresh * (1 - 0.5 * stuck), 4)
+    return round(_saturate(max(different, 0.5), 1.5) * fresh * (1 - 0.5 * stuck), 4)
 
 
 def _efficiency(reading: Reading) -> float:

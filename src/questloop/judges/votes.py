@@ -35,7 +35,8 @@ def read_vote(choice: Choice, judge: Judge, seed: int, failover_model: str | Non
             return invalid(InvalidReason.CUT_OFF)
         return invalid(InvalidReason(error.reason.value))
     problem = _problem(answer["overall"]) or next(
-        (found for name in judge.criteria if answer[name] is not None and (found := _problem(answer[name]))), None
+        (found for name in judge.criteria if answer[name] is not None and (found := _problem(answer[name]))),
+        None,
     )
     if problem:
         return invalid(problem)
@@ -57,7 +58,9 @@ def quorum_of(asked: int) -> int:
     return asked // 2 + 1
 
 
-def tally(votes: Sequence[Vote], judge: Judge) -> tuple[dict[Criterion, float | None], float | None, float | None]:
+def tally(
+    votes: Sequence[Vote], judge: Judge
+) -> tuple[dict[Criterion, float | None], float | None, float | None]:
     """Median by criterion, median and range of `overall`; all None without a quorum.
 
     The median of the valid samples is self-consistency (Wang et al. 2022) for numbers. A criterion that most
