@@ -41,13 +41,9 @@ def picture(room: int) -> bytes:
 
 
 def state(**changes: Any) -> dict[str, Any]:
-    base = {
-        "group": 0, "room": 0x10, "x": 72, "y": 64, "health": 12, "max_health": 12, "rupees": 0,
-        "small_keys": 0, "boss_keys": 0, "sword_level": 0, "essences": 0, "dungeon": -1, "triggers": 0,
-        "switches": 0, "torches": 0, "enemies": 0, "block_moving": False, "text_active": False,
-        "text_index": -1, "menu_open": 0, "has_control": True, "dying": False, "game_over": False,
-    }  # fmt: skip
-    return base | changes
+    """As `GameState.to_json` writes it: what is zero or absent is left out."""
+    base = {"room": "0:10", "pos": [72, 64], "face": "up", "health": [12, 12]} | changes
+    return {key: value for key, value in base.items() if value or (key == "text" and value is not None)}
 
 
 def line(step: int, current: dict[str, Any], png: str | None = None) -> dict[str, Any]:
@@ -65,29 +61,27 @@ def segment(index: int, episode: int = 0, length: int = 300, seed: int = 0) -> F
     lines, pictures = [], {}
     first = index * 300
     for step in range(first, first + length):
-        changes: dict[str, Any] = {"text_active": False, "text_index": -1, "block_moving": False}
+        changes: dict[str, Any] = {"text": None}
         if rng.random() < 0.3 + 0.6 * skill:
-            axis, delta = rng.choice([("x", 16), ("x", -16), ("y", 16), ("y", -16)])
-            changes[axis] = min(max(now[axis] + delta, 0), 144 if axis == "x" else 112)
+            dx, dy = rng.choice([(16, 0), (-16, 0), (0, 16), (0, -16)])
+            x, y = now["pos"]
+            changes["pos"] = [min(max(x + dx, 0), 144), min(max(y + dy, 0), 112)]
         event = rng.random()
         if event < 0.02 * skill:
-            changes["room"] = rng.randrange(16)
+            changes["room"] = f"0:{rng.randrange(16):02x}"
         elif event < 0.023:
-            changes["health"] = max(now["health"] - 2, 1)
-        elif event < 0.027 or (now["text_active"] and rng.random() < 0.8):
-            changes |= {
-                "text_active": True,
-                "text_index": now["text_index"] if now["text_active"] else rng.randrange(5),
-            }
+            changes["health"] = [max(now["health"][0] - 2, 1), 12]
+        elif event < 0.027 or ("text" in now and rng.random() < 0.8):
+            changes["text"] = now.get("text", rng.randrange(5))
         elif event < 0.027 + 0.004 * skill:
-            changes["small_keys"] = now["small_keys"] + 1
+            changes["keys"] = now.get("keys", 0) + 1
         elif event < 0.033 and skill > 0.5:
-            changes |= {"dungeon": 1, "triggers": now["triggers"] | 1 << rng.randrange(4)}
+            changes |= {"dungeon": 1, "buttons": now.get("buttons", 0) | 1 << rng.randrange(4)}
         told = changes.get("room", now["room"]) != now["room"] or step % 10 == 0 or step == first + length - 1
-        now = now | changes
+        now = state(**(now | changes))
         lines.append(line(step, now, f"frames/{step:06d}.png" if told else None))
         if told:
-            pictures[step] = picture(now["room"])
+            pictures[step] = picture(int(now["room"][2:], 16))
     episode_id = f"run-e0000-s{episode:03d}-00000"
     return FakeSegment(f"{episode_id}-{index:05d}-f0001", episode_id, lines, pictures)
 

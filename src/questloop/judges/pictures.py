@@ -65,7 +65,7 @@ def sheet(pictures: Sequence[Picture]) -> bytes | None:
         canvas.paste(frame, (left, top))
         draw.text((left + 2, top + HEIGHT + 1), f"{picture.step} {picture.label}"[:26], fill="black")
     out = io.BytesIO()
-    canvas.save(out, "PNG")
+    canvas.save(out, "PNG", compress_level=1)
     return out.getvalue()
 
 

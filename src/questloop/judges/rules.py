@@ -89,8 +89,8 @@ def _state(reading: Reading, _: bytes | None) -> Answer:
 
 def _puzzle(reading: Reading, _: bytes | None) -> Answer:
     solved = 1.5 * reading.having("door opened", "boss keys", "essence")
-    solved += 1.0 * reading.having("keys", "trigger set", "switch hit", "torch lit")
-    solved += 0.6 * sum(event.endswith("room cleared") for event in reading.events)
+    solved += 1.0 * reading.having("keys", "button pressed", "switch hit", "torch lit")
+    solved += 0.6 * reading.having("room cleared")
     tried = 0.2 * reading.having("block pushed") + 0.1 * reading.having("enemies")
     inside = reading.counts.get("in dungeon", 0) / max(reading.steps, 1)
     there = solved + tried > 0 or inside > 0
@@ -106,7 +106,7 @@ def _puzzle(reading: Reading, _: bytes | None) -> Answer:
 def _vision(reading: Reading, picture: bytes | None) -> Answer:
     distinct, shown = distinct_pictures(picture) if picture else (reading.counts.get("rooms", 1), 0)
     seen = (distinct - 1) / (shown - 1) if shown > 1 else _saturate(distinct - 1, 2.0)
-    fresh = sum(event.endswith(" new") for event in reading.events if event.startswith("room"))
+    fresh = reading.counts.get("new rooms", 0)
     novelty = 0.5 * seen + 0.5 * _saturate(fresh, 2.0)
     danger = _saturate(reading.counts.get("damage", 0), 4.0)
     return {
@@ -124,10 +124,10 @@ _JUDGES: dict[Role, Callable[[Reading, bytes | None], Answer]] = {
 
 
 def _progress_points(reading: Reading) -> float:
-    rooms = sum(event.endswith(" new") for event in reading.events if event.startswith("room"))
-    points = 0.5 * rooms
-    points += 2.0 * reading.having("sword", "max health") + 1.5 * reading.having("keys", "boss keys")
-    points += 4.0 * reading.having("essence") + 1.0 * reading.having("door opened")
+    points = 0.5 * reading.counts.get("new rooms", 0)
+    points += 2.0 * reading.having("sword", "shield", "item", "max health", "reached")
+    points += 1.5 * reading.having("keys", "boss keys") + 1.0 * reading.having("door opened")
+    points += 4.0 * reading.having("essence")
     points += 0.4 * reading.counts.get("different dialogs", 0)
     points += 0.02 * max(0, _status(reading.end, "rupees") - _status(reading.start, "rupees"))
     return points - 1.0 * reading.counts.get("deaths", 0)
