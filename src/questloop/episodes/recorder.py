@@ -257,7 +257,7 @@ class Recorder:
             index=segment.id.index,
             first_step=segment.first_step,
             frames=count,
-            raw_return=float(segment.reward_parts.sum(dtype=np.float64)),
+            raw_return=segment.raw_return,
             milestones=segment.milestones,
         )
         self._filled[slot], self._frames[slot], self._reached[slot] = 0, {}, ()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
+import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from questloop.episodes.trace import Bytes, EpisodeStart, Floats
@@ -14,6 +15,7 @@ from questloop.storage.keys import EpisodeId, SegmentId
 
 SEGMENT_FRAMES = 300
 SCHEMA_VERSION = 1
+NOVELTY_REWARDS = ("room", "tile")  # reward parts that pay for what is new
 
 STATES = "states.jsonl"
 OBSERVATIONS = "observations.npz"
@@ -76,11 +78,22 @@ class Segment:
         """The episode's steps it covers."""
         return range(self.first_step, self.first_step + self.length)
 
-    def reward(self, name: str) -> float:
-        """The sum of one reward part; 0 for a part that the run does not have."""
-        if name not in self.reward_names:
-            return 0.0
-        return float(self.reward_parts[:, self.reward_names.index(name)].sum())
+    @property
+    def rewards(self) -> dict[str, float]:
+        """The sum of each reward part."""
+        sums = self.reward_parts.sum(axis=0, dtype=np.float64)
+        return {name: round(float(value), 6) for name, value in zip(self.reward_names, sums, strict=True)}
+
+    @property
+    def raw_return(self) -> float:
+        """The sum of all reward parts."""
+        return round(float(self.reward_parts.sum(dtype=np.float64)), 6)
+
+    @property
+    def novelty(self) -> float:
+        """What it earned for rooms and tiles that were new in the episode."""
+        rewards = self.rewards
+        return max(0.0, sum(rewards.get(name, 0.0) for name in NOVELTY_REWARDS))
 
 
 class _Part(BaseModel):
@@ -97,7 +110,7 @@ _Doc = TypeVar("_Doc", bound=_Document)
 class ManifestFile(_Part):
     """A file of the segment; `name` is relative to the segment's folder."""
 
-    name: str
+    name: str = Field(pattern=r"^(states\.jsonl|observations\.npz|frames/[0-9]{6,9}\.png)$")
     sha256: _Sha256
     size: int = Field(ge=0)
 
@@ -126,7 +139,8 @@ class Manifest(_Document):
     seed: int | None
     start_state: str | None
     raw_return: FiniteFloat = Field(description="sum of the unshaped reward parts")
-    rewards: dict[str, FiniteFloat]
+    rewards: dict[str, FiniteFloat] = Field(description="sum of each unshaped reward part")
+    novelty: FiniteFloat = Field(ge=0, description="rooms and tiles first seen in the episode; order matters")
     milestones: tuple[str, ...]
     files: tuple[ManifestFile, ...]
 
@@ -157,15 +171,6 @@ class EpisodeRecord(_Document):
     outcome: Outcome
     milestones: dict[str, int] = Field(description="name -> step of the episode where it first held")
     segments: tuple[SegmentEntry, ...] = Field(description="in order, those not exported too")
-
-    def reached_within(self, index: int, segments: int = 3) -> bool | None:
-        """Whether a new milestone falls in the `segments` after segment `index`; None while that is open."""
-        following = [entry for entry in self.segments if index < entry.index <= index + segments]
-        if any(entry.milestones for entry in following):
-            return True
-        if len(following) < segments and self.outcome in (Outcome.RUNNING, Outcome.ABANDONED):
-            return None
-        return False
 
 
 def parse_manifest(data: bytes, key: str) -> Manifest:
