@@ -97,6 +97,12 @@ def test_a_restore_forgets_what_was_owned_and_owns_what_the_state_holds(play):
     assert game.step(sword_level=1) == {"sword": WEIGHTS.reward_sword}
 
 
+def test_a_key_found_after_one_was_spent_pays_again(play):
+    game = play(small_keys=1)
+    assert game.step(small_keys=0) == {}
+    assert game.step(small_keys=1) == {"key": WEIGHTS.reward_key}
+
+
 def test_rupees_spent_and_earned_back_pay_nothing(play):
     game = play(rupees=20)
     for rupees in (30, 5, 30, 0, 31):

@@ -21,7 +21,7 @@ def event_terms(n: int) -> tuple[RewardTerm, ...]:
     return (
         Damage(n),
         Highest("rupee", n, lambda columns: columns.rupees),
-        Highest("key", n, lambda columns: columns.small_keys + columns.boss_keys),
+        Rises("key", n, lambda columns: columns.small_keys + columns.boss_keys),
         Highest("sword", n, lambda columns: columns.sword_level),
         Essences(n),
         Deaths(n),
@@ -46,6 +46,25 @@ class Highest(Latches):
         np.subtract(count, self._best, out=out[0], casting="unsafe")
         np.maximum(out[0], 0, out=out[0])
         np.maximum(self._best, count, out=self._best, casting="unsafe")
+
+
+class Rises(Latches):
+    """Every rise of a count that only finding something raises: a key found after one was spent pays too."""
+
+    def __init__(self, name: str, n: int, count: Callable[[Columns], NDArray[Any]]) -> None:
+        self.names = (name,)
+        self._count = count
+        self._last = np.zeros(n, np.int32)
+        super().__init__(last=self._last)
+
+    def reset(self, slots: Slots, columns: Columns) -> None:
+        self._last[slots] = self._count(columns)[slots]
+
+    def step(self, columns: Columns, out: NDArray[np.float32]) -> None:
+        count = self._count(columns)
+        np.subtract(count, self._last, out=out[0], casting="unsafe")
+        np.maximum(out[0], 0, out=out[0])
+        self._last[:] = count
 
 
 class Damage(Latches):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from questloop.game.columns import ENEMY_SLOTS, ROOM_COLS, ROOM_ROWS, Bools, Bytes, Columns, Ints
-from questloop.game.profile import ByteTest, bit
+from questloop.game.profile import ByteTest, bit, equals
 from questloop.game.taps import IndexedTap, Tap, TapLayout
 
 OBJECTS = 1
@@ -219,6 +219,11 @@ def global_flag(number: int) -> ByteTest:
     return bit("global_flags", number)
 
 
+def in_play(tap: str, value: int) -> tuple[ByteTest, ByteTest]:
+    """The byte is `value` while the game is played: before a file is loaded, memory is zero."""
+    return equals("game_state", 2), equals(tap, value)
+
+
 def room_flag(group: int, room: int, number: int) -> ByteTest:
     """Bit `number` of the flags of a room that the layout was built with."""
     return bit(_flags_name(group, room), number)
@@ -314,7 +319,7 @@ class OracleDecoder:
             switches=toggle_blocks | (switch_state << 8) | (spinner_state << 16),
             block_moving=block,
             room_flags=room_flags,
-            collisions=taps[:, self._collisions].reshape(-1, ROOM_ROWS, ROOM_COLS),
+            collisions=taps[:, self._collisions].copy().reshape(-1, ROOM_ROWS, ROOM_COLS),
             milestones=np.zeros(len(taps), np.uint64),
         )
 
