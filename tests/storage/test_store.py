@@ -1,6 +1,5 @@
 """One conformance suite for a folder and a real S3 server, with one bucket and with one a prefix."""
 
-import itertools
 import multiprocessing
 import os
 import pickle
@@ -14,28 +13,6 @@ from hypothesis import strategies as st
 from questloop.errors import DiskFullError, UnavailableError, UsageError
 from questloop.storage.folder import FolderStore
 from questloop.storage.store import AlreadyExists, NotFound, folder_path, open_store, valid_key
-
-_names = itertools.count()
-
-
-@pytest.fixture(
-    params=[
-        "folder",
-        pytest.param("s3 one bucket", marks=pytest.mark.integration),
-        pytest.param("s3 bucket a prefix", marks=pytest.mark.integration),
-    ]
-)
-def store(request, tmp_path):
-    if request.param == "folder":
-        return open_store(str(tmp_path / "store"))
-    server = request.getfixturevalue("s3_server")
-    return open_store(server.settings("s3://one/some/prefix" if "one" in request.param else "s3://"))
-
-
-@pytest.fixture
-def here():
-    """A folder of the store that no other test uses."""
-    return f"zelda-models/test-{os.getpid()}-{next(_names)}"
 
 
 def test_put_then_get(store, here):
