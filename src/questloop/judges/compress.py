@@ -52,9 +52,10 @@ def compress(lines: Sequence[Line], token_budget: int = TOKEN_BUDGET) -> Summary
     """Summarise the lines of a segment's `states.jsonl`."""
     if not lines:
         raise ValueError("a segment without states")
-    events = tuple(_events(lines))
-    head = [_header(lines), f"Start: {_status(_state(lines[0]))}"]
-    tail = [f"End: {_status(_state(lines[-1]))}", f"Counts: {_counts(lines, events)}"]
+    moments = [_moment(line) for line in lines]
+    events = tuple(_events(moments))
+    head = [_header(lines), f"Start: {_status(moments[0])}"]
+    tail = [f"End: {_status(moments[-1])}", f"Counts: {_counts(moments, events)}"]
     room = token_budget * CHARACTERS_A_TOKEN - sum(len(line) + 1 for line in head + tail)
     kept = _fitting(events, room)
     body = [f"{event.step} {event.text}" for event in kept] or ["none"]
@@ -83,21 +84,70 @@ def _fitting(events: Sequence[Event], room: float) -> list[Event]:
     return sorted(kept, key=lambda event: (event.step, -event.weight))
 
 
-def _state(line: Line) -> Line:
-    return line["state"]
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What is read of a recorded frame; a key that is not there is zero."""
+
+    step: int
+    room: str
+    x: int
+    y: int
+    health: int
+    max_health: int
+    dungeon: int | None
+    text: int | None
+    owned: Mapping[str, int]
+    essences: frozenset[int]
+    milestones: frozenset[str]
+    enemies: int
+    buttons: int
+    torches: int
+    switches: int
+    block_moving: bool
+    menu: bool
+    control: bool
+    dead: bool
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        return self.room, self.x, self.y
+
+    @property
+    def spot(self) -> tuple[str, int, int]:
+        return self.room, self.x // 16, self.y // 16
 
 
-def _number(state: Line, key: str) -> int:
-    value = state.get(key, 0)
-    return int(value) if isinstance(value, bool | int | float) else 0
+OWNED = {"keys": "keys", "boss_keys": "boss keys", "sword": "sword", "shield": "shield"}
+"""state key to the word that judges read"""
 
 
-def _room(state: Line) -> str:
-    return f"{_number(state, 'group')}/{_number(state, 'room')}"
-
-
-def _tile(state: Line) -> tuple[int, int]:
-    return _number(state, "x") // 16, _number(state, "y") // 16
+def _moment(line: Line) -> _Moment:
+    state = line["state"]
+    read = state.get
+    x, y = read("pos", (0, 0))
+    health, max_health = read("health", (0, 0))
+    owned = {word: read(key, 0) for key, word in OWNED.items()} | {"rupees": read("rupees", 0)}
+    return _Moment(
+        step=int(line["step"]),
+        room=str(read("room", "")),
+        x=x,
+        y=y,
+        health=health,
+        max_health=max_health,
+        dungeon=read("dungeon"),
+        text=read("text"),
+        owned=owned | {f"item {name}": level for name, level in read("items", {}).items()},
+        essences=frozenset(read("essences", ())),
+        milestones=frozenset(read("milestones", ())),
+        enemies=read("enemies_left", 0),
+        buttons=read("buttons", 0),
+        torches=read("torches", 0),
+        switches=read("switches", 0),
+        block_moving=bool(read("block_moving", False)),
+        menu=bool(read("menu", 0)),
+        control=not read("no_control", False),
+        dead=bool(read("dying", False) or read("game_over", False)),
+    )
 
 
 def _header(lines: Sequence[Line]) -> str:
@@ -106,128 +156,99 @@ def _header(lines: Sequence[Line]) -> str:
     return f"Segment of {len(lines)} steps, {lines[0]['step']} to {lines[-1]['step']}. Acted: {acted}."
 
 
-def _status(state: Line) -> str:
-    column, row = _tile(state)
+def _status(moment: _Moment) -> str:
     parts = [
-        f"room {_room(state)}",
-        f"tile {column},{row}",
-        f"health {_number(state, 'health')}/{_number(state, 'max_health')}",
-        f"rupees {_number(state, 'rupees')}",
-        f"keys {_number(state, 'small_keys')}",
-        f"boss keys {_number(state, 'boss_keys')}",
-        f"sword {_number(state, 'sword_level')}",
-        f"essences {_number(state, 'essences').bit_count()}",
-        f"dungeon {'yes' if _in_dungeon(state) else 'no'}",
+        f"room {moment.room}",
+        f"tile {moment.x // 16},{moment.y // 16}",
+        f"health {moment.health}/{moment.max_health}",
+        *(f"{word} {level}" for word, level in moment.owned.items()),
+        f"essences {len(moment.essences)}",
+        f"dungeon {'no' if moment.dungeon is None else moment.dungeon}",
     ]
     return ", ".join(parts)
 
 
-def _in_dungeon(state: Line) -> bool:
-    return _number(state, "dungeon") not in (0, 0xFF, -1)
+def _events(moments: Sequence[_Moment]) -> Iterator[Event]:
+    seen = {moments[0].room}
+    for old, new in pairwise(moments):
+        if old.room != new.room:
+            fresh = "" if new.room in seen else " new"
+            seen.add(new.room)
+            yield Event(new.step, Weight.ROOM, f"room {old.room} > {new.room}{fresh}")
+        else:
+            yield from _puzzles(old, new)
+        yield from _gains(old, new)
+        yield from _dialogs(old, new)
+        yield from _health(old, new)
 
 
-def _events(lines: Sequence[Line]) -> Iterator[Event]:
-    seen = {_room(_state(lines[0]))}
-    for before, after in pairwise(lines):
-        old, new, step = _state(before), _state(after), after["step"]
-        if _room(old) != _room(new):
-            fresh = " new" if _room(new) not in seen else ""
-            seen.add(_room(new))
-            yield Event(step, Weight.ROOM, f"room {_room(old)} > {_room(new)}{fresh}")
-        yield from _gains(old, new, step)
-        yield from _puzzles(old, new, step)
-        yield from _dialogs(old, new, step)
-        yield from _health(old, new, step)
-        if _number(new, "rupees") > _number(old, "rupees"):
-            yield Event(step, Weight.PURSE, f"rupees {_number(old, 'rupees')} > {_number(new, 'rupees')}")
+def _gains(old: _Moment, new: _Moment) -> Iterator[Event]:
+    for word, level in new.owned.items():
+        before = old.owned.get(word, 0)
+        if level > before:
+            weight = Weight.PURSE if word == "rupees" else Weight.GAIN
+            yield Event(new.step, weight, f"{word} {before} > {level}")
+    for number in sorted(new.essences - old.essences):
+        yield Event(new.step, Weight.GAIN, f"essence {number} taken")
+    for key in sorted(new.milestones - old.milestones):
+        yield Event(new.step, Weight.GAIN, f"reached {key}")
+    if new.max_health > old.max_health:
+        yield Event(new.step, Weight.GAIN, f"max health {old.max_health} > {new.max_health}")
 
 
-GAINS = {"sword_level": "sword", "small_keys": "keys", "boss_keys": "boss keys", "max_health": "max health"}
+def _puzzles(old: _Moment, new: _Moment) -> Iterator[Event]:
+    pressed, released = new.buttons & ~old.buttons, old.buttons & ~new.buttons
+    happened = {
+        f"button pressed {pressed:#04x}": pressed,
+        f"button released {released:#04x}": released,
+        "switch hit": new.switches != old.switches,
+        "torch lit": new.torches > old.torches,
+        "block pushed": new.block_moving and not old.block_moving,
+        "door opened with a key": new.owned["keys"] < old.owned["keys"],
+        f"enemies {old.enemies} > {new.enemies}": new.enemies < old.enemies,
+        "room cleared": not new.enemies and old.enemies,
+    }
+    yield from (Event(new.step, Weight.PUZZLE, text) for text, did in happened.items() if did)
 
 
-def _gains(old: Line, new: Line, step: int) -> Iterator[Event]:
-    for key, name in GAINS.items():
-        if _number(new, key) > _number(old, key):
-            yield Event(step, Weight.GAIN, f"{name} {_number(old, key)} > {_number(new, key)}")
-    essences = _number(new, "essences") & ~_number(old, "essences")
-    if essences:
-        yield Event(step, Weight.GAIN, f"essence {essences.bit_length()} taken")
+def _dialogs(old: _Moment, new: _Moment) -> Iterator[Event]:
+    if new.text is not None and old.text is None:
+        yield Event(new.step, Weight.DIALOG, f"dialog {new.text} begins")
+    if new.text is None and old.text is not None:
+        yield Event(new.step, Weight.DIALOG, f"dialog {old.text} ends")
 
 
-def _puzzles(old: Line, new: Line, step: int) -> Iterator[Event]:
-    if _room(old) != _room(new):
-        return
-    set_now = _number(new, "triggers") & ~_number(old, "triggers")
-    unset = _number(old, "triggers") & ~_number(new, "triggers")
-    if set_now:
-        yield Event(step, Weight.PUZZLE, f"trigger set {set_now:#04x}")
-    if unset:
-        yield Event(step, Weight.PUZZLE, f"trigger released {unset:#04x}")
-    if _number(old, "switches") != _number(new, "switches"):
-        yield Event(step, Weight.PUZZLE, "switch hit")
-    if _number(new, "torches") > _number(old, "torches"):
-        yield Event(step, Weight.PUZZLE, "torch lit")
-    if _number(new, "block_moving") and not _number(old, "block_moving"):
-        yield Event(step, Weight.PUZZLE, "block pushed")
-    if _number(new, "small_keys") < _number(old, "small_keys"):
-        yield Event(step, Weight.PUZZLE, "door opened with a key")
-    if _number(old, "enemies") > _number(new, "enemies"):
-        cleared = ", room cleared" if not _number(new, "enemies") else ""
-        yield Event(
-            step, Weight.PUZZLE, f"enemies {_number(old, 'enemies')} > {_number(new, 'enemies')}{cleared}"
-        )
+def _health(old: _Moment, new: _Moment) -> Iterator[Event]:
+    if new.dead and not old.dead:
+        yield Event(new.step, Weight.GAIN, "death")
+    elif new.health < old.health:
+        yield Event(new.step, Weight.HEALTH, f"damage, health {old.health} > {new.health}")
+    elif new.health > old.health:
+        yield Event(new.step, Weight.HEALTH, f"healed, health {old.health} > {new.health}")
 
 
-def _dialogs(old: Line, new: Line, step: int) -> Iterator[Event]:
-    if _number(new, "text_active") and not _number(old, "text_active"):
-        yield Event(step, Weight.DIALOG, f"dialog {_number(new, 'text_index')} begins")
-    if _number(old, "text_active") and not _number(new, "text_active"):
-        yield Event(step, Weight.DIALOG, f"dialog {_number(old, 'text_index')} ends")
-
-
-def _health(old: Line, new: Line, step: int) -> Iterator[Event]:
-    died = (_number(new, "dying") and not _number(old, "dying")) or (
-        _number(new, "game_over") and not _number(old, "game_over") and not _number(old, "dying")
-    )
-    if died:
-        yield Event(step, Weight.GAIN, "death")
-    elif _number(new, "health") < _number(old, "health"):
-        yield Event(
-            step, Weight.HEALTH, f"damage, health {_number(old, 'health')} > {_number(new, 'health')}"
-        )
-    elif _number(new, "health") > _number(old, "health"):
-        yield Event(
-            step, Weight.HEALTH, f"healed, health {_number(old, 'health')} > {_number(new, 'health')}"
-        )
-
-
-def _counts(lines: Sequence[Line], events: Sequence[Event]) -> str:
+def _counts(moments: Sequence[_Moment], events: Sequence[Event]) -> str:
     """Totals over the whole segment, events that were left out included."""
-    states = [_state(line) for line in lines]
-    spots = [(_room(state), *_tile(state)) for state in states]
-    moves = sum(a != b for a, b in pairwise(spots))
-    back = sum(a == c != b for a, b, c in zip(spots, spots[1:], spots[2:], strict=False))
-    places = [(_room(state), _number(state, "x"), _number(state, "y")) for state in states]
+    spots = [moment.spot for moment in moments]
     stood = sum(
-        a == b and bool(_number(state, "has_control")) and not _number(state, "text_active")
-        for a, b, state in zip(places, places[1:], states[1:], strict=False)
+        a.place == b.place and b.control and not b.menu and b.text is None for a, b in pairwise(moments)
     )
-    texts = Counter(event.text.split()[0] for event in events)
     dialogs = [event.text.split()[1] for event in events if event.text.endswith(" begins")]
+    rooms = [event.text for event in events if event.weight is Weight.ROOM]
     counts = {
         "rooms": len({spot[0] for spot in spots}),
-        "room changes": texts["room"],
+        "room changes": len(rooms),
+        "new rooms": sum(text.endswith(" new") for text in rooms),
         "tiles": len(set(spots)),
-        "tile moves": moves,
-        "turned back": back,
+        "tile moves": sum(a != b for a, b in pairwise(spots)),
+        "turned back": sum(a == c != b for a, b, c in zip(spots, spots[1:], spots[2:], strict=False)),
         "stood": stood,
-        "menu": sum(bool(_number(state, "menu_open")) for state in states),
+        "in menu": sum(moment.menu for moment in moments),
         "dialogs": len(dialogs),
         "different dialogs": len(set(dialogs)),
-        "in dialog": sum(bool(_number(state, "text_active")) for state in states),
-        "damage": texts["damage,"],
-        "deaths": texts["death"],
-        "triggers set": sum(event.text.startswith("trigger set") for event in events),
-        "in dungeon": sum(_in_dungeon(state) for state in states),
+        "in dialog": sum(moment.text is not None for moment in moments),
+        "damage": sum(event.text.startswith("damage") for event in events),
+        "deaths": sum(event.text == "death" for event in events),
+        "in dungeon": sum(moment.dungeon is not None for moment in moments),
     }
     return ", ".join(f"{name} {count}" for name, count in counts.items())

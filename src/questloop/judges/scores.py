@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from questloop.errors import BadDataError
 from questloop.judges.rubric import Criterion
+from questloop.storage import keys
+from questloop.storage.store import Store
 
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -27,6 +29,7 @@ class InvalidReason(StrEnum):
     NOT_FINITE = "not_finite"
     OUT_OF_RANGE = "out_of_range"
     TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
     CONNECTION = "connection"
     TLS = "tls"
     OVERLOADED = "overloaded"
@@ -107,6 +110,12 @@ class SegmentScores(_Frozen):
             for name, judge in self.judges.items()
         }
         return self.model_copy(update={"judges": judges})
+
+
+def read_scores(store: Store, epoch: int) -> list[SegmentScores]:
+    """The scores of a judged epoch; `NotFound` where it was not judged."""
+    key = keys.scores(epoch)
+    return from_jsonl(store.get(key), key)
 
 
 def to_jsonl(scores: Iterable[SegmentScores]) -> bytes:

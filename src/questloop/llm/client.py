@@ -174,6 +174,8 @@ class ChatClient:
                 self._http.stream(method, url, json=body, headers={"X-Request-Id": request_id}) as response,
             ):
                 raw = await _read(response, url)
+        except httpx.ConnectTimeout as error:
+            raise _transport_error(url, error) from None
         except (TimeoutError, httpx.TimeoutException):
             raise ChatError(
                 FailureReason.TIMEOUT,
@@ -217,6 +219,8 @@ def _transport_error(url: str, error: httpx.TransportError) -> ChatError:
         return ChatError(
             FailureReason.TLS, f"{url}: certificate not trusted; set LLM_CA_BUNDLE to its CA ({text})"
         )
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return ChatError(FailureReason.UNREACHABLE, f"{url}: cannot connect ({text}); is the server running?")
     return ChatError(FailureReason.CONNECTION, f"{url}: {text}")
 
 

@@ -46,6 +46,7 @@ class FailureReason(StrEnum):
     """Why a request has no reply."""
 
     TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
     CONNECTION = "connection"
     TLS = "tls"
     OVERLOADED = "overloaded"
@@ -60,6 +61,7 @@ class FailureReason(StrEnum):
 TRANSIENT = frozenset(
     {
         FailureReason.TIMEOUT,
+        FailureReason.UNREACHABLE,
         FailureReason.CONNECTION,
         FailureReason.OVERLOADED,
         FailureReason.SERVER_ERROR,

@@ -125,6 +125,30 @@ def scores(epoch: int) -> str:
     return f"{EPISODES}/scores/{_epoch(epoch)}/scores.jsonl"
 
 
+def judge_pass(epoch: int) -> str:
+    """The fingerprints that an epoch is judged under; another pass is refused."""
+    return f"{EPISODES}/scores/{_epoch(epoch)}/pass.json"
+
+
+def preferences(epoch: int) -> str:
+    """Pairwise judgements."""
+    return f"{EPISODES}/scores/{_epoch(epoch)}/preferences.jsonl"
+
+
+def labels(epoch: int) -> str:
+    """A person's scores of segments."""
+    return f"{EPISODES}/scores/{_epoch(epoch)}/labels.jsonl"
+
+
+def judgement_prefix(judge: str, fingerprint: str) -> str:
+    return f"{EPISODES}/scores/judgements/{_plain(judge)}/{_plain(fingerprint)}"
+
+
+def judgement(judge: str, fingerprint: str, content: str) -> str:
+    """One judge's answer to one prompt: journal and cache of judge passes. `content` is the prompt's hash."""
+    return f"{judgement_prefix(judge, fingerprint)}/{_plain(content)}.json"
+
+
 def checkpoint_prefix(epoch: int) -> str:
     return f"{MODELS}/checkpoints/{_epoch(epoch)}"
 

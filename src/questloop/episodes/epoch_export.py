@@ -1,0 +1,100 @@
+"""From the traces of an epoch to its segments and episodes in the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from questloop.episodes.exporter import Exporter
+from questloop.episodes.recorder import Recorder
+from questloop.episodes.segment import EpisodeRecord
+from questloop.episodes.selection import Selection
+from questloop.episodes.trace import Trace
+from questloop.storage import keys
+from questloop.storage.commit import to_json
+from questloop.storage.store import Store, StoredObject
+
+WINDOWS = 10
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What an epoch left in the store; `objects` are for the stage's commit."""
+
+    objects: tuple[StoredObject, ...]
+    segments: int  # exported
+    segments_completed: int
+    pngs: int
+    episodes: tuple[EpisodeRecord, ...]
+
+
+class EpochExport:
+    """Records, selects and exports while an epoch is played.
+
+    The budget is spent in tenths of the epoch: at the end of each, what was selected from it goes to the
+    exporter, so that encoding overlaps with playing, and the memory for segments that wait stays small. What
+    a tenth leaves over goes to the next one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        recorder: Recorder,
+        exporter: Exporter,
+        *,
+        budget: int | Literal["all"],
+        epoch_steps: int,
+        seed: int,
+    ) -> None:
+        self._store, self._recorder, self._exporter = store, recorder, exporter
+        self._budget, self._epoch_steps = budget, epoch_steps
+        self._selection = Selection(0, seed)
+        self._window, self._spent, self._steps, self._completed = 0, 0, 0, 0
+        self._begin_window()
+
+    def add(self, trace: Trace) -> None:
+        """Record a trace. Waits only while the exporter's queue is full, raises where it stopped."""
+        steps, slots = trace.shape
+        self._steps += steps * slots
+        for segment in self._recorder.add(trace):
+            self._completed += 1
+            if self._budget == "all":
+                self._exporter.submit(segment)
+            else:
+                self._selection.offer(segment)
+        while self._window < WINDOWS - 1 and self._steps * WINDOWS >= self._epoch_steps * (self._window + 1):
+            self._submit_selected()
+            self._window += 1
+            self._begin_window()
+
+    def close(self) -> ExportReport:
+        """Wait until every selected segment is stored, then write the episodes' records."""
+        self._submit_selected()
+        exported = self._exporter.close()
+        self._recorder.mark_exported(item.segment_id for item in exported)
+        records = tuple(self._recorder.records())
+        written = [
+            self._store.put(keys.episode_record(record.id), to_json(record), durable=True)
+            for record in records
+        ]
+        return ExportReport(
+            objects=(*(item.manifest for item in exported), *written),
+            segments=len(exported),
+            segments_completed=self._completed,
+            pngs=sum(item.pngs for item in exported),
+            episodes=records,
+        )
+
+    def abort(self) -> None:
+        """Stop without waiting; what was uploaded is an orphan."""
+        self._exporter.abort()
+
+    def _begin_window(self) -> None:
+        if self._budget != "all":
+            self._selection.budget = self._budget * (self._window + 1) // WINDOWS - self._spent
+
+    def _submit_selected(self) -> None:
+        selected = self._selection.drain()
+        self._spent += len(selected)
+        for segment in selected:
+            self._exporter.submit(segment)

@@ -1,0 +1,137 @@
+"""Reads segments and episodes of committed epochs, and checks what it reads."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from questloop.episodes.files import decode_observations, decode_states
+from questloop.episodes.segment import (
+    OBSERVATIONS,
+    STATES,
+    EpisodeRecord,
+    Manifest,
+    ManifestFile,
+    parse_manifest,
+    parse_record,
+)
+from questloop.episodes.trace import Floats
+from questloop.errors import BadDataError
+from questloop.storage import keys
+from questloop.storage.commit import read_commit
+from questloop.storage.keys import Stage
+from questloop.storage.store import NotFound, Store, sha256_hex
+
+
+class SegmentReader:
+    """Segments of a store; `BadDataError` names the key of an object that is missing, cut off or changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def list(self, epoch: int) -> tuple[str, ...]:
+        """The ids of an epoch's segments, by its commit; `NotFound` where its rollouts are not committed."""
+        return tuple(sorted(key.split("/")[2] for key in self._committed(epoch, "/manifest.json")))
+
+    def episodes(self, epoch: int) -> tuple[EpisodeRecord, ...]:
+        """The records of the episodes that the epoch touched, as they stand now."""
+        committed = sorted(self._committed(epoch, "/episode.json"))
+        return tuple(parse_record(self._store.get(key), key) for key in committed)
+
+    def manifest(self, segment_id: str) -> Manifest:
+        """A segment's manifest alone; `NotFound` for a segment that is not complete."""
+        key = keys.manifest(segment_id)
+        manifest = parse_manifest(self._store.get(key), key)
+        if manifest.segment_id != segment_id:
+            raise BadDataError(f"{key}: it describes segment {manifest.segment_id}")
+        return manifest
+
+    def load(self, segment_id: str) -> SegmentView:
+        """A segment; its files are read and checked when they are asked for."""
+        return SegmentView(self._store, self.manifest(segment_id))
+
+    def _committed(self, epoch: int, ending: str) -> set[str]:
+        commit = read_commit(self._store, epoch, Stage.ROLLOUTS)
+        if commit is None:
+            raise NotFound(
+                f"store {self._store.url}: epoch {epoch} has no committed rollouts; "
+                f"play it with `EPOCH={epoch} questloop rollouts`"
+            )
+        return {key for key in commit.keys() if key.endswith(ending)}  # noqa: SIM118
+
+
+class SegmentView:
+    """A segment in the store."""
+
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        self._store = store
+        self.manifest = manifest
+        self._files = {file.name: file for file in manifest.files}
+
+    @property
+    def segment_id(self) -> str:
+        return self.manifest.segment_id
+
+    @property
+    def episode_id(self) -> str:
+        return self.manifest.episode_id
+
+    @cached_property
+    def states(self) -> list[dict[str, Any]]:
+        """The lines of `states.jsonl`, one a recorded frame."""
+        key = keys.segment_file(self.segment_id, STATES)
+        states = decode_states(self._read(STATES), key)
+        steps = [state["step"] for state in states]
+        first = self.manifest.first_step
+        if steps != list(range(first, first + self.manifest.frames)):
+            raise BadDataError(
+                f"{key}: {len(steps)} lines, steps {steps[:1]} to {steps[-1:]}; "
+                f"the manifest says {self.manifest.frames} frames from {first}"
+            )
+        named = {state["png"] for state in states if state.get("png")}
+        stored = {name for name in self._files if name.startswith("frames/")}
+        if named != stored or len(stored) != self.manifest.pngs:
+            odd = sorted(named ^ stored)
+            raise BadDataError(
+                f"{key}: pictures do not match the manifest: {', '.join(odd[:3]) or 'their number'}"
+            )
+        return states
+
+    @cached_property
+    def observations(self) -> Floats:
+        """f32[L, D], what the policy saw after each step."""
+        key = keys.segment_file(self.segment_id, OBSERVATIONS)
+        obs = decode_observations(self._read(OBSERVATIONS), key)
+        if obs.shape != (expected := (self.manifest.frames, self.manifest.observation_size)):
+            raise BadDataError(f"{key}: obs is {list(obs.shape)}, the manifest says {list(expected)}")
+        return obs
+
+    def png(self, step: int) -> bytes | None:
+        """The stored picture of a step; None where there is none."""
+        name = keys.frame_name(step)
+        return self._read(name) if name in self._files else None
+
+    def check(self) -> None:
+        """Read and check every file."""
+        self.states  # noqa: B018
+        self.observations  # noqa: B018
+        for name in self._files:
+            self._read(name)
+
+    def _read(self, name: str) -> bytes:
+        key = keys.segment_file(self.segment_id, name)
+        if name not in self._files:
+            raise BadDataError(f"{keys.manifest(self.segment_id)}: lists no {name}")
+        data = self._store.get(key)
+        check_file(self._files[name], data, key)
+        return data
+
+
+def check_file(file: ManifestFile, data: bytes, key: str) -> None:
+    """Raise `BadDataError` where `data` is not what the manifest lists."""
+    if len(data) != file.size:
+        raise BadDataError(
+            f"{key}: {len(data)} bytes, the manifest says {file.size}; it is cut off or changed"
+        )
+    if sha256_hex(data) != file.sha256:
+        raise BadDataError(f"{key}: its SHA-256 is not the manifest's; it was changed")

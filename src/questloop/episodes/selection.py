@@ -1,0 +1,62 @@
+"""Which segments are exported, where not all are.
+
+Strata are (episode, novelty, return). Each keeps its segments of the highest keys, and all strata together
+the budget: they are filled like communicating vessels, so that a rare kind of segment is kept whole and
+common ones share the rest evenly. A key is a hash of seed and segment id, so the choice depends on what was
+offered, and not on the order or the time of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Hashable
+
+from questloop.episodes.segment import Segment
+from questloop.storage.keys import SegmentId
+
+
+class Selection:
+    """Keeps the best `budget` of the segments offered; never holds more than one beyond that."""
+
+    def __init__(self, budget: int, seed: int) -> None:
+        self.budget = budget
+        self._seed = seed
+        self._strata: dict[
+            Hashable, list[tuple[bytes, SegmentId, Segment]]
+        ] = {}  # heaps, the lowest key first
+
+    def __len__(self) -> int:
+        return sum(map(len, self._strata.values()))
+
+    def offer(self, segment: Segment) -> None:
+        """Take a segment in, at the cost of another one where the budget is spent."""
+        key = self._hash(segment.id.episode, segment.id.index)
+        heapq.heappush(self._strata.setdefault(stratum(segment), []), (key, segment.id, segment))
+        if len(self) > self.budget:
+            self._drop_one()
+
+    def drain(self) -> list[Segment]:
+        """Hand out what is kept, by segment id, and begin anew."""
+        kept = sorted((item[2] for heap in self._strata.values() for item in heap), key=lambda each: each.id)
+        self._strata = {}
+        return kept
+
+    def _drop_one(self) -> None:
+        """Drop the lowest key of the largest stratum; among equally large ones a hash decides."""
+        largest = max(self._strata, key=lambda name: (len(self._strata[name]), self._hash(name)))
+        heapq.heappop(self._strata[largest])
+        if not self._strata[largest]:
+            del self._strata[largest]
+
+    def _hash(self, *parts: object) -> bytes:
+        return hashlib.blake2b(repr((self._seed, *map(str, parts))).encode(), digest_size=8).digest()
+
+
+def stratum(segment: Segment) -> tuple[str, int, int]:
+    """The episode; 0 nothing, 1 a tile or 2 a room or milestone was new; the sign of the other rewards."""
+    rewards = segment.rewards
+    room, tile = rewards.get("room", 0.0) > 0 or bool(segment.milestones), rewards.get("tile", 0.0) > 0
+    other = segment.raw_return - segment.novelty - rewards.get("revisit", 0.0)
+    sign = 0 if abs(other) < 1e-6 else (1 if other > 0 else -1)
+    return str(segment.id.episode), 2 if room else int(tile), sign

@@ -1,0 +1,48 @@
+"""What a runner records beside its rollout, for segments: `T` steps of `N` slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+MODES = ("policy", "dialog", "puzzle")  # what `Trace.mode` counts
+
+
+@dataclass(frozen=True)
+class EpisodeStart:
+    """How an episode began."""
+
+    seed: int | None = None
+    state: str | None = None  # name of the start state; None: power-on
+
+
+@dataclass
+class Trace:
+    """Arrays `[T, N]`; slot `n` of one trace goes on as slot `n` of the next.
+
+    Row `t` is what step `t` led to: memory, observation and picture after the action, before any reset. Where
+    an episode ends, that is its true last frame.
+    """
+
+    episode_step: NDArray[np.integer]  # [T, N], counts from 0 in every episode
+    action: Bytes  # [T, N]
+    mode: Bytes  # [T, N], index into MODES
+    boundary: Bytes  # [T, N], of `rewards.boundary.Boundary`
+    taps: Bytes  # [T, N, K]
+    obs: Floats  # [T, N, D], what the next action is chosen on (`Rollout.next_observations`)
+    reward_parts: Floats  # [T, N, P], unshaped
+    milestones: NDArray[np.uint64]  # [T, N], bitmask of those that hold
+    frames: Mapping[tuple[int, int], Bytes] = field(default_factory=dict)  # (t, n) -> u8[144, 160, 3]
+    starts: Mapping[tuple[int, int], EpisodeStart] = field(default_factory=dict)  # (t, n) of a first step
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """`(T, N)`."""
+        steps, slots = self.action.shape
+        return steps, slots

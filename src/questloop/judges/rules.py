@@ -1,0 +1,187 @@
+"""The rule-based judge: scores by arithmetic on the text and the picture that a language model would get.
+
+It knows nothing else: no rewards, no outcomes, no files. Its three roles look at different things (the state
+judge at gains and ways, the puzzle judge at puzzle events and the dungeon, the vision judge at pictures), so
+their agreement says something.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from questloop.judges.pictures import COLUMNS, HEIGHT, LABEL, WIDTH
+from questloop.llm.routes import Role
+
+VERSION = "rules-1"
+SAME_PICTURE = 0.06
+"""mean absolute difference, 0..1, below which two pictures show the same place"""
+
+Answer = dict[str, str | float | None]
+
+_COUNT = re.compile(r"([a-z][a-z ]*?) (-?\d+)(?:,|$)")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A summary read back from its text."""
+
+    steps: int
+    counts: Mapping[str, int]
+    events: tuple[str, ...]
+    start: str
+    end: str
+
+    def having(self, *words: str) -> int:
+        """Events that begin with one of `words`."""
+        return sum(event.startswith(words) for event in self.events)
+
+
+def read(text: str) -> Reading:
+    """Parse a summary; a text that is none gives zeros.
+
+    >>> read("Segment of 3 steps, 0 to 2.\\nCounts: rooms 2, tiles 5").counts["tiles"]
+    5
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    named = {name: rest for line in lines for name, _, rest in [line.partition(": ")] if rest}
+    length = re.search(r"Segment of (\d+) steps", text)
+    return Reading(
+        steps=int(length[1]) if length else 0,
+        counts={name: int(value) for name, value in _COUNT.findall(named.get("Counts", ""))},
+        events=tuple(line.partition(" ")[2] for line in lines if line[:1].isdigit()),
+        start=named.get("Start", ""),
+        end=named.get("End", ""),
+    )
+
+
+def judge(role: Role, text: str, picture: bytes | None) -> Answer:
+    """The answer of a role to a segment."""
+    return _JUDGES[role](read(text), picture)
+
+
+def compare(first: str, second: str) -> Answer:
+    """The probability that the segment `first` moved the adventure on further than `second`."""
+    gap = _progress_points(read(first)) - _progress_points(read(second))
+    return {"reason": f"rule-based: {gap:+.2f} points of progress", "p": round(1 / (1 + math.exp(-gap)), 4)}
+
+
+def _state(reading: Reading, _: bytes | None) -> Answer:
+    points = _progress_points(reading)
+    progress = _saturate(points, 2.5)
+    efficiency = _efficiency(reading)
+    dialog = _dialog(reading)
+    overall = 0.7 * progress + 0.3 * efficiency
+    return {
+        "reason": f"rule-based: {points:.2f} points of progress, {reading.counts.get('tiles', 0)} tiles",
+        "progress": progress,
+        "dialog": dialog,
+        "efficiency": efficiency,
+        "overall": round(overall, 4),
+    }
+
+
+def _puzzle(reading: Reading, _: bytes | None) -> Answer:
+    solved = 1.5 * reading.having("door opened", "boss keys", "essence")
+    solved += 1.0 * reading.having("keys", "button pressed", "switch hit", "torch lit")
+    solved += 0.6 * reading.having("room cleared")
+    tried = 0.2 * reading.having("block pushed") + 0.1 * reading.having("enemies")
+    inside = reading.counts.get("in dungeon", 0) / max(reading.steps, 1)
+    there = solved + tried > 0 or inside > 0
+    keys = _status(reading.end, "keys") > 0
+    ready = 0.35 * inside + 0.25 * keys + 0.4 * _saturate(solved + tried, 1.5)
+    return {
+        "reason": f"rule-based: {solved:.1f} solved, {tried:.1f} tried, {inside:.0%} in a dungeon",
+        "puzzle": _saturate(solved + tried, 1.5) if there else None,
+        "overall": round(ready, 4),
+    }
+
+
+def _vision(reading: Reading, picture: bytes | None) -> Answer:
+    distinct, shown = distinct_pictures(picture) if picture else (reading.counts.get("rooms", 1), 0)
+    seen = (distinct - 1) / (shown - 1) if shown > 1 else _saturate(distinct - 1, 2.0)
+    fresh = reading.counts.get("new rooms", 0)
+    novelty = 0.5 * seen + 0.5 * _saturate(fresh, 2.0)
+    danger = _saturate(reading.counts.get("damage", 0), 4.0)
+    return {
+        "reason": f"rule-based: {distinct} different of {shown} pictures, {fresh} new rooms",
+        "novelty": round(novelty, 4),
+        "overall": round(novelty * (1 - 0.4 * danger), 4),
+    }
+
+
+_JUDGES: dict[Role, Callable[[Reading, bytes | None], Answer]] = {
+    Role.STATE: _state,
+    Role.PUZZLE: _puzzle,
+    Role.VISION: _vision,
+}
+
+
+def _progress_points(reading: Reading) -> float:
+    points = 0.5 * reading.counts.get("new rooms", 0)
+    points += 2.0 * reading.having("sword", "shield", "item", "max health", "reached")
+    points += 1.5 * reading.having("keys", "boss keys") + 1.0 * reading.having("door opened")
+    points += 4.0 * reading.having("essence")
+    points += 0.4 * reading.counts.get("different dialogs", 0)
+    points += 0.02 * max(0, _status(reading.end, "rupees") - _status(reading.start, "rupees"))
+    return points - 1.0 * reading.counts.get("deaths", 0)
+
+
+def _dialog(reading: Reading) -> float | None:
+    """More for each different conversation, less for repeats and for time spent stuck in one."""
+    begun = reading.counts.get("dialogs", 0)
+    inside = reading.counts.get("in dialog", 0)
+    if not begun and not inside:
+        return None
+    different = reading.counts.get("different dialogs", 0)
+    fresh = different / begun if begun else 0.5
+    stuck = inside / max(reading.steps, 1)
+    return round(_saturate(max(different, 0.5), 1.5) * fresh * (1 - 0.5 * stuck), 4)
+
+
+def _efficiency(reading: Reading) -> float:
+    """Different tiles a move, less for turning back and standing."""
+    moves = reading.counts.get("tile moves", 0)
+    if not moves:
+        return 0.0
+    fresh = min(1.0, reading.counts.get("tiles", 0) / (moves + 1))
+    back = reading.counts.get("turned back", 0) / moves
+    stood = reading.counts.get("stood", 0) / max(reading.steps, 1)
+    return round(max(0.0, fresh * (1 - 0.5 * back) * (1 - 0.5 * stood)), 4)
+
+
+def _status(line: str, name: str) -> int:
+    """A number of a start or end line."""
+    found = re.search(rf"(?:^|, ){name} (-?\d+)", line)
+    return int(found[1]) if found else 0
+
+
+def _saturate(points: float, scale: float) -> float:
+    return round(1 - math.exp(-max(points, 0.0) / scale), 4)
+
+
+def distinct_pictures(sheet: bytes) -> tuple[int, int]:
+    """How many pictures of a contact sheet differ from those before, and how many there are."""
+    try:
+        with Image.open(io.BytesIO(sheet), formats=["PNG"]) as image:
+            pixels = np.asarray(image.convert("L"), dtype=np.float32) / 255
+    except (UnidentifiedImageError, OSError, SyntaxError):
+        return 1, 0
+    tall, wide = HEIGHT + LABEL, WIDTH
+    panels = [
+        pixels[top : top + HEIGHT, left : left + wide]
+        for top in range(0, pixels.shape[0] - tall + 1, tall)
+        for left in range(0, min(pixels.shape[1], COLUMNS * wide) - wide + 1, wide)
+    ]
+    small = [panel.reshape(18, 8, 20, 8).mean(axis=(1, 3)) for panel in panels if panel.min() < 1]
+    different: list[np.ndarray] = []
+    for panel in small:
+        if all(float(np.abs(panel - other).mean()) > SAME_PICTURE for other in different):
+            different.append(panel)
+    return len(different), len(small)

@@ -1,0 +1,64 @@
+"""Every Prometheus metric, by the name it is published under less `questloop_`."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from questloop.errors import UnavailableError
+
+REGISTRY = CollectorRegistry()
+
+_LATENCY_S = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_RETURN = (-10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50, 100)
+_ROOMS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 128)
+
+
+def _counter(name: str, what: str, *labels: str) -> Counter:
+    return Counter(f"questloop_{name}", what, labels, registry=REGISTRY)
+
+
+def _gauge(name: str, what: str, *labels: str) -> Gauge:
+    return Gauge(f"questloop_{name}", what, labels, registry=REGISTRY)
+
+
+def _histogram(name: str, what: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+    return Histogram(f"questloop_{name}", what, labels, registry=REGISTRY, buckets=buckets)
+
+
+# Playing
+env_steps_total = _counter("env_steps_total", "environment steps")
+episode_return = _histogram("episode_return", "unshaped return of an episode", _RETURN)
+unique_rooms_per_episode = _histogram("unique_rooms_per_episode", "different rooms in an episode", _ROOMS)
+milestone_total = _counter("milestone_total", "milestones reached for the first time in an episode", "name")
+
+# The planner; mode: policy, dialog, puzzle
+mode_latency_seconds = _histogram("mode_latency_seconds", "time to a decision", _LATENCY_S, "mode")
+takeover_total = _counter("takeover_total", "takeovers that ended", "mode", "outcome")
+
+# Judges and the reward model
+judge_latency_seconds = _histogram("judge_latency_seconds", "time of a judge's reply", _LATENCY_S, "judge")
+judge_invalid_total = _counter("judge_invalid_total", "replies that count for nothing", "judge", "reason")
+judge_agreement_alpha = _gauge("judge_agreement_alpha", "Krippendorff's alpha of the last pass")
+reward_model_accuracy = _gauge("reward_model_accuracy", "accuracy on held-out preferences")
+reward_drift = _gauge("reward_drift", "distance of the last reward model's values from the one before")
+
+# Export
+segments_exported_total = _counter("segments_exported_total", "segments stored")
+export_queue_depth = _gauge("export_queue_depth", "segments that wait for their upload")
+
+# The fleet
+fleet_jobs = _gauge("fleet_jobs", "jobs", "status")
+fleet_gpus = _gauge("fleet_gpus", "GPUs", "state")
+fleet_claim_seconds = _histogram("fleet_claim_seconds", "time from a job's wake-up to its claim", _LATENCY_S)
+fleet_requeue_total = _counter("fleet_requeue_total", "jobs put back in the queue", "reason")
+
+
+def serve(port: int, address: str = "127.0.0.1") -> int:
+    """Publish the metrics at http://address:port/metrics; 0 takes a free port. Returns the port."""
+    try:
+        server, _ = start_http_server(port, address, REGISTRY)
+    except OSError as error:
+        raise UnavailableError(
+            f"metrics: cannot listen on {address}:{port}: {error.strerror}; choose another port"
+        ) from None
+    return server.server_port
