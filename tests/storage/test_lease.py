@@ -147,7 +147,9 @@ def test_one_of_two_newcomers_wins(empty_store):
         barrier.wait()
         try:
             won.append(
-                Lease.acquire(empty_store, "r1", process=Process(f"h{number}", 1, "1"), background=False)
+                Lease.acquire(
+                    empty_store, "r1", process=Process(f"h{number}", 1, "1"), lease_s=0.5, background=False
+                )
             )
         except LeaseHeld as error:
             lost.append(str(error))
@@ -324,5 +326,5 @@ class Writers(RuleBasedStateMachine):
         assert len(set(fences)) == len(fences)
 
 
-Writers.TestCase.settings = hypothesis_settings(max_examples=150, stateful_step_count=30, deadline=None)
+Writers.TestCase.settings = hypothesis_settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestWriters = Writers.TestCase
