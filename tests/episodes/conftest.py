@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from questloop.episodes.files import Recording
 from questloop.episodes.recorder import Recorder
 from questloop.episodes.trace import EpisodeStart, Trace
-
 from questloop.game.batch import GameBatch
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
@@ -25,7 +25,7 @@ def recording():
 
 @pytest.fixture(scope="session")
 def played(recording):
-    """700 steps of 2 slots; slot 0 is cut at step 450, so its first episode has a whole and a short segment."""
+    """700 steps of 2 slots; an episode of slot 0 ends at step 450, so its second segment is short."""
     profile = recording.profile
     game = GameBatch(recording.rom, profile.layout, SLOTS, recording.frame_skip)
     random = np.random.default_rng(3)

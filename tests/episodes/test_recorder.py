@@ -1,14 +1,15 @@
 import io
+import itertools
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.episodes.conftest import cut
+
 from questloop.episodes.recorder import Recorder
 from questloop.episodes.segment import SEGMENT_FRAMES, Outcome
 from questloop.episodes.trace import EpisodeStart, Trace
-from tests.episodes.conftest import cut
-
 from questloop.errors import BadDataError
 from questloop.rewards.boundary import Boundary
 
@@ -141,7 +142,7 @@ def test_nothing_is_lost_or_twice(data):
     trace = synthetic([length] * slots, ends)
     cuts = sorted({0, length, *data.draw(st.sets(st.integers(0, length), max_size=5))})
     recorder, done, records, epoch = small_recorder(slots), [], {}, 0
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in itertools.pairwise(cuts):
         done += recorder.add(cut(trace, start, stop))
         if data.draw(st.booleans()):
             records |= {record.id: record for record in recorder.records()}
@@ -155,7 +156,7 @@ def test_nothing_is_lost_or_twice(data):
         seen = np.concatenate([segment.taps for segment in mine] or [np.zeros((0, 2), np.uint8)])
         np.testing.assert_array_equal(seen, trace.taps[: len(seen), slot])
         starts = [0, *(end + 1 for end in sorted(ends[slot]))]
-        assert len(seen) == sum((b - a) for a, b in zip(starts, starts[1:], strict=False)) + (
+        assert len(seen) == sum((b - a) for a, b in itertools.pairwise(starts)) + (
             (length - starts[-1]) // SEGMENT_FRAMES * SEGMENT_FRAMES
         )
     assert all(segment.last or segment.length == SEGMENT_FRAMES for segment in done)
