@@ -94,12 +94,13 @@ def _puzzle(reading: Reading, _: bytes | None) -> Answer:
     tried = 0.2 * reading.having("block pushed") + 0.1 * reading.having("enemies")
     inside = reading.counts.get("in dungeon", 0) / max(reading.steps, 1)
     there = solved + tried > 0 or inside > 0
-    keys = _status(reading.end, "keys") > 0
-    ready = 0.35 * inside + 0.25 * keys + 0.4 * _saturate(solved + tried, 1.5)
+    ready = 0.2 * (_status(reading.end, "keys") > 0) + 0.1 * (_status(reading.end, "sword") > 0)
+    ready += 0.1 * _health_left(reading)
+    overall = 0.25 * inside + ready + 0.35 * _saturate(solved + tried, 1.5)
     return {
         "reason": f"rule-based: {solved:.1f} solved, {tried:.1f} tried, {inside:.0%} in a dungeon",
         "puzzle": _saturate(solved + tried, 1.5) if there else None,
-        "overall": round(ready, 4),
+        "overall": round(overall, 4),
     }
 
 
@@ -160,6 +161,11 @@ def _status(line: str, name: str) -> int:
     """A number of a start or end line."""
     found = re.search(rf"(?:^|, ){name} (-?\d+)", line)
     return int(found[1]) if found else 0
+
+
+def _health_left(reading: Reading) -> float:
+    found = re.search(r"health (\d+)/(\d+)", reading.end)
+    return min(int(found[1]) / max(int(found[2]), 1), 1.0) if found else 0.0
 
 
 def _saturate(points: float, scale: float) -> float:

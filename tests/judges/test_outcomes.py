@@ -1,0 +1,27 @@
+import pytest
+
+from questloop.judges.outcomes import EpisodeFacts, known_outcomes
+
+
+def facts(milestones, steps=2000, terminated=False):
+    last_steps = {f"s{index}": 300 * index + 299 for index in range(steps // 300)}
+    return EpisodeFacts(last_steps, milestones, steps, terminated)
+
+
+def test_a_milestone_within_the_next_three_segments():
+    found = known_outcomes([facts({"sword": 1300})])
+    assert found == {"s0": False, "s1": True, "s2": True, "s3": True}
+
+
+@pytest.mark.parametrize(("step", "value"), [(299, False), (300, True), (1199, True), (1200, False)])
+def test_the_window_begins_after_the_segment_and_ends_with_the_third(step, value):
+    assert known_outcomes([facts({"sword": step})])["s0"] is value
+
+
+def test_a_window_that_is_cut_short_is_unknown_unless_the_game_ended():
+    assert set(known_outcomes([facts({}, steps=1500)])) == {"s0", "s1"}
+    assert set(known_outcomes([facts({}, steps=1500, terminated=True)])) == {"s0", "s1", "s2", "s3", "s4"}
+
+
+def test_what_nothing_follows_is_unknown():
+    assert known_outcomes([EpisodeFacts({"s0": 299}, {}, 299, True)]) == {}

@@ -1,0 +1,72 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.judges.play import line, picture, segment, state
+
+from questloop.judges.compress import compress
+from questloop.judges.pictures import Picture, sheet
+from questloop.judges.request import prepare
+from questloop.judges.rubric import JUDGES
+from questloop.judges.rules import compare, distinct_pictures, judge
+from questloop.llm.routes import Role
+
+
+def text(*states):
+    return compress([line(step, now) for step, now in enumerate(states)]).text
+
+
+IDLE = text(*[state()] * 50)
+FOUND = text(*[state(pos=[16 * (i % 10), 16 * (i // 10)]) for i in range(50)], state(sword=1, keys=1))
+
+
+def test_progress_is_worth_more_than_standing():
+    assert judge(Role.STATE, FOUND, None)["progress"] > judge(Role.STATE, IDLE, None)["progress"] + 0.5
+    assert judge(Role.STATE, FOUND, None)["efficiency"] > judge(Role.STATE, IDLE, None)["efficiency"] == 0
+
+
+def test_what_was_not_there_has_no_score():
+    assert judge(Role.STATE, IDLE, None)["dialog"] is None
+    assert judge(Role.PUZZLE, IDLE, None)["puzzle"] is None
+    opened = text(state(keys=1), state())
+    assert judge(Role.PUZZLE, opened, None)["puzzle"] > 0.5
+
+
+def test_talking_twice_to_the_same_person_is_worth_less():
+    once = text(state(), state(text=1), state(), state())
+    twice = text(state(), state(text=1), state(), state(text=1), state())
+    assert judge(Role.STATE, once, None)["dialog"] > judge(Role.STATE, twice, None)["dialog"]
+
+
+def test_the_vision_judge_looks_at_the_pictures():
+    same = sheet([Picture(step, "", picture(1)) for step in range(6)])
+    different = sheet([Picture(step, "", picture(step)) for step in range(6)])
+    assert distinct_pictures(same) == (1, 6)
+    assert distinct_pictures(different) == (6, 6)
+    assert judge(Role.VISION, IDLE, different)["novelty"] > judge(Role.VISION, IDLE, same)["novelty"]
+
+
+def test_a_longer_stay_is_not_better():
+    short, long = text(*[state()] * 30), text(*[state()] * 300)
+    assert judge(Role.STATE, short, None)["overall"] == judge(Role.STATE, long, None)["overall"]
+
+
+def test_roles_differ_in_what_they_see():
+    cases = [prepare(segment(index, seed=9)) for index in range(12)]
+    overall = {
+        role.name: [judge(role.role, case.text, sheet(case.pictures))["overall"] for case in cases]
+        for role in JUDGES
+    }
+    assert len({tuple(values) for values in overall.values()}) == 3
+    assert all(len(set(values)) > 3 for values in overall.values())
+
+
+@given(st.text(max_size=400), st.sampled_from([Role.STATE, Role.PUZZLE, Role.VISION]), st.binary(max_size=50))
+def test_any_text_and_picture_gets_scores_in_range(words, role, png):
+    answer = judge(role, words, png)
+    assert all(0 <= value <= 1 for value in answer.values() if isinstance(value, float))
+    assert isinstance(answer["overall"], float)
+
+
+def test_comparing_is_antisymmetric():
+    assert compare(FOUND, IDLE)["p"] > 0.8
+    assert compare(FOUND, IDLE)["p"] + compare(IDLE, FOUND)["p"] == 1
+    assert compare(IDLE, IDLE)["p"] == 0.5
