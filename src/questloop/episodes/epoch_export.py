@@ -15,6 +15,7 @@ from questloop.storage.commit import to_json
 from questloop.storage.store import Store, StoredObject
 
 WINDOWS = 10
+RESERVE = 32  # segments
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,8 @@ class ExportReport:
 class EpochExport:
     """Records, selects and exports while an epoch is played.
 
-    The budget is spent in tenths of the epoch: at the end of each, what was selected from it goes to the
-    exporter, so that encoding overlaps with playing, and the memory for segments that wait stays small. What
-    a tenth leaves over goes to the next one.
+    The budget is spent in tenths of the epoch: after each, what was selected goes to the exporter, so that
+    encoding overlaps with playing. A few segments are held back for what the last tenth cannot spend.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class EpochExport:
         self._budget, self._epoch_steps = budget, epoch_steps
         self._selection = Selection(0, seed)
         self._window, self._spent, self._steps, self._completed = 0, 0, 0, 0
-        self._begin_window()
+        self._make_room()
 
     def add(self, trace: Trace) -> None:
         """Record a trace. Waits only while the exporter's queue is full, raises where it stopped."""
@@ -62,14 +62,16 @@ class EpochExport:
                 self._exporter.submit(segment)
             else:
                 self._selection.offer(segment)
-        while self._window < WINDOWS - 1 and self._steps * WINDOWS >= self._epoch_steps * (self._window + 1):
-            self._submit_selected()
-            self._window += 1
-            self._begin_window()
+        window = min(WINDOWS - 1, self._steps * WINDOWS // self._epoch_steps)
+        if window > self._window:
+            self._submit_selected(self._quota())
+            self._window = window
+            self._make_room()
 
     def close(self) -> ExportReport:
         """Wait until every selected segment is stored, then write the episodes' records."""
-        self._submit_selected()
+        if self._budget != "all":
+            self._submit_selected(self._budget - self._spent)
         exported = self._exporter.close()
         self._recorder.mark_exported(item.segment_id for item in exported)
         records = tuple(self._recorder.records())
@@ -89,12 +91,19 @@ class EpochExport:
         """Stop without waiting; what was uploaded is an orphan."""
         self._exporter.abort()
 
-    def _begin_window(self) -> None:
-        if self._budget != "all":
-            self._selection.budget = self._budget * (self._window + 1) // WINDOWS - self._spent
+    def _quota(self) -> int:
+        """How many more may be exported by the end of this tenth."""
+        if self._budget == "all":
+            return 0
+        return -(-self._budget * (self._window + 1) // WINDOWS) - self._spent
 
-    def _submit_selected(self) -> None:
-        selected = self._selection.drain()
+    def _make_room(self) -> None:
+        if self._budget != "all":
+            reserve = max(RESERVE, self._budget // WINDOWS)
+            self._selection.budget = min(self._budget - self._spent, self._quota() + reserve)
+
+    def _submit_selected(self, count: int) -> None:
+        selected = self._selection.take(count)
         self._spent += len(selected)
         for segment in selected:
             self._exporter.submit(segment)

@@ -33,21 +33,25 @@ class Selection:
         """Take a segment in, at the cost of another one where the budget is spent."""
         key = self._hash(segment.id.episode, segment.id.index)
         heapq.heappush(self._strata.setdefault(stratum(segment), []), (key, segment.id, segment))
-        if len(self) > self.budget:
+        while len(self) > self.budget:
             self._drop_one()
 
-    def drain(self) -> list[Segment]:
-        """Hand out what is kept, by segment id, and begin anew."""
-        kept = sorted((item[2] for heap in self._strata.values() for item in heap), key=lambda each: each.id)
+    def take(self, count: int) -> list[Segment]:
+        """Hand out the best `count` of what is kept, by segment id; the rest stays."""
+        rest = [self._drop_one() for _ in range(len(self) - count)]
+        taken = sorted((item[2] for heap in self._strata.values() for item in heap), key=lambda each: each.id)
         self._strata = {}
-        return kept
+        for segment in rest:
+            self.offer(segment)
+        return taken
 
-    def _drop_one(self) -> None:
-        """Drop the lowest key of the largest stratum; among equally large ones a hash decides."""
+    def _drop_one(self) -> Segment:
+        """Take out the lowest key of the largest stratum; among equally large ones a hash decides."""
         largest = max(self._strata, key=lambda name: (len(self._strata[name]), self._hash(name)))
-        heapq.heappop(self._strata[largest])
+        _, _, dropped = heapq.heappop(self._strata[largest])
         if not self._strata[largest]:
             del self._strata[largest]
+        return dropped
 
     def _hash(self, *parts: object) -> bytes:
         return hashlib.blake2b(repr((self._seed, *map(str, parts))).encode(), digest_size=8).digest()
