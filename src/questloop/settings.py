@@ -66,7 +66,7 @@ class GameSettings(_Group):
     """The game and its emulator."""
 
     rom_path: Path | None = Field(None, description="the user's ROM; unset: the bundled Mossgrove")
-    start_states: Path | None = Field(None, description="folder of start states")
+    start_states: str | None = Field(None, description="folder or store URL of start states")
     frame_skip: int = Field(4, ge=1, le=60, description="emulated frames a step")
     episode_length: int = Field(30_000, ge=1, description="steps an episode")
 

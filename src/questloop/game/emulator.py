@@ -137,17 +137,7 @@ class Emulator:
         self._pyboy.stop(save=False)
 
     def _check(self, state: SaveState) -> None:
-        changed = [
-            f"{what} {theirs[:12]} became {ours[:12]}"
-            for what, theirs, ours in (
-                ("ROM", state.rom_sha256, self.rom.sha256),
-                ("PyBoy", state.pyboy_version, PYBOY_VERSION),
-                ("tap layout", state.layout_hash, self.layout.hash),
-            )
-            if theirs != ours
-        ]
-        if changed:
-            raise BadDataError(f"save state is of another game or version: {', '.join(changed)}; {REMAKE}")
+        state.require(self.rom.sha256, PYBOY_VERSION, self.layout.hash)
         if len(state.data) != len(self.power_on.data):
             raise BadDataError(
                 f"save state is cut off: {len(state.data)} bytes, not {len(self.power_on.data)}; {REMAKE}"

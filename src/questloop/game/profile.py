@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -77,22 +77,26 @@ class MilestoneDetector:
 
 
 @dataclass(frozen=True)
-class RoomBounds:
-    """What a sane game never leaves; `questloop doctor` reports a tap that does."""
+class ByteRange:
+    """Bytes of a tap that a sane game keeps within `low` to `high`, or at one of `also`."""
 
-    groups: frozenset[int]
-    max_health: int = 20 * 4
-    height: int = 176
-    width: int = 240
+    tap: str
+    low: int
+    high: int
+    also: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class StartState:
-    """A named start of episodes, made from power-on by a recorded input script of the package."""
+class Sanity:
+    """What a wrong address would break; the gates of `questloop doctor` report it.
 
-    name: str
-    script: str
-    milestone: str = ""
+    `maps` gives for each group the columns and rows of its map of rooms: a room's low nibble is its column.
+    """
+
+    maps: Mapping[int, tuple[int, int]]
+    max_health: int
+    ranges: tuple[ByteRange, ...] = ()
+    bcd: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ class Profile:
     """A game: its memory, its meaning and its goals. Declarative; `decode` is its one function.
 
     `decode(taps u8[N, K])` fills every field of `Columns` but `milestones`, which `columns` adds.
-    `titles` are header titles of ROMs it plays, `sha256s` those it was tested with.
+    `titles` are header titles of ROMs it plays, `sha256s` those it was tested with. `walkthrough` names an
+    input script in `game/roms` that plays the game from power-on.
     """
 
     name: str
@@ -109,10 +114,10 @@ class Profile:
     decode: Callable[[Bytes], Columns]
     milestones: tuple[Milestone, ...]
     items: tuple[str, ...] = ()
-    bounds: RoomBounds = field(default_factory=lambda: RoomBounds(frozenset(range(8))))
+    sanity: Sanity = field(default_factory=lambda: Sanity(dict.fromkeys(range(8), (16, 16)), 255))
     action_mask: Bools = field(default_factory=lambda: np.ones(ACTION_COUNT, np.bool_))
     sha256s: tuple[str, ...] = ()
-    start_states: tuple[StartState, ...] = ()
+    walkthrough: str = ""
     detector: MilestoneDetector = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -71,6 +71,22 @@ class SaveState:
         except (ValueError, KeyError, TypeError, zlib.error) as error:
             raise BadDataError(f"{source} is cut off or damaged ({error}); {REMAKE}") from None
 
+    def require(
+        self, rom_sha256: str, pyboy_version: str, layout_hash: str, source: str = "save state"
+    ) -> None:
+        """Raise `BadDataError`, saying what changed, unless the state was made with exactly these."""
+        changed = [
+            f"{what} {theirs[:12]} became {ours[:12]}"
+            for what, theirs, ours in (
+                ("ROM", self.rom_sha256, rom_sha256),
+                ("PyBoy", self.pyboy_version, pyboy_version),
+                ("tap layout", self.layout_hash, layout_hash),
+            )
+            if theirs != ours
+        ]
+        if changed:
+            raise BadDataError(f"{source} is of another game or version: {', '.join(changed)}; {REMAKE}")
+
     @classmethod
     def load(cls, path: Path) -> SaveState:
         """Read a file written from `to_bytes`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from questloop.game.profile import Milestone, Profile, at_least, bit
-from questloop.game.profiles.oracle_memory import ITEMS, OracleDecoder, oracle_layout, treasure
+from questloop.game.profiles.oracle_memory import ITEMS, SANITY, OracleDecoder, oracle_layout, treasure
 
 _ROOMS: tuple[tuple[int, int], ...] = ()
 """Rooms (group, room) whose flags the milestones ask for."""
@@ -22,4 +22,6 @@ PROFILE = Profile(
     decode=OracleDecoder(LAYOUT),
     milestones=MILESTONES,
     items=ITEMS,
+    sanity=SANITY,
+    walkthrough="mossgrove.inputs",
 )

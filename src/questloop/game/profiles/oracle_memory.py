@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from questloop.game.columns import ENEMY_SLOTS, ROOM_COLS, ROOM_ROWS, Bools, Bytes, Columns, Ints
-from questloop.game.profile import ByteTest, bit, equals
+from questloop.game.profile import ByteRange, ByteTest, Sanity, bit, equals
 from questloop.game.taps import IndexedTap, Tap, TapLayout
 
 OBJECTS = 1
@@ -159,6 +159,31 @@ ITEMS = (
     "shovel", "bracelet", "feather", "satchel", "flippers", "gnarled_key", "floodgate_key", "dragon_key",
 )  # fmt: skip
 """What `Columns.items` counts: treasures, with their level where they have one."""
+
+SANITY = Sanity(
+    # Subrosia has 11 columns and 8 rows, the Maku tree's screens the last columns of its rows.
+    maps={0: (16, 16), 1: (11, 8), **dict.fromkeys(range(2, 8), (16, 16))},
+    max_health=20 * 4,
+    ranges=(
+        ByteRange("game_state", 0, 3),
+        ByteRange("season", 0, 3),
+        ByteRange("room_is_large", 0, 1),
+        ByteRange("dungeon", 0, DUNGEONS - 1, (0xFF,)),
+        ByteRange("dungeon_floor", 0, 7),
+        ByteRange("menu", 0, 8),
+        ByteRange("hero_object", 0xD0, 0xD1),
+        ByteRange("hero_direction", 0, 3),
+        ByteRange("pushing_direction", 0, 3, (0xFF,)),
+        ByteRange("heart_pieces", 0, 3),
+        ByteRange("sword_level", 0, 3),
+        ByteRange("shield_level", 0, 3),
+        ByteRange("enemies", 0, ENEMY_SLOTS),
+        ByteRange("torches_lit", 0, ENEMY_SLOTS),
+        ByteRange("small_keys", 0, 9),
+    ),
+    bcd=("rupees", "bombs", "seeds"),
+)
+"""Ranges that hold while the player has control."""
 
 _ITEM_TREASURES = (
     0x01, 0x03, 0x05, 0x06, 0x07, 0x08, 0x0E, 0x13,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from questloop.game.profile import ByteTest, Milestone, Profile, at_least, bit, equals
 from questloop.game.profiles.oracle_memory import (
     ITEMS,
+    SANITY,
     OracleDecoder,
     global_flag,
     in_play,
@@ -99,4 +100,5 @@ PROFILE = Profile(
     decode=OracleDecoder(LAYOUT),
     milestones=MILESTONES,
     items=ITEMS,
+    sanity=SANITY,
 )
