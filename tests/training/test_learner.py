@@ -95,28 +95,33 @@ def test_advantages_and_targets_are_rllibs_on_the_same_rollout(make_config):
     rollout = runner.sample(32, learner.module.get_state()).rollout
     assert (rollout.boundary == 1).any()
     batch = learner.prepare(rollout)
-    extrinsic, _ = learner.values(rollout)
     targets = np.zeros(rollout.shape, np.float32)
     for n in range(rollout.shape[1]):
-        targets[:, n] = _rllib_targets(rollout, extrinsic, n, config)
-    advantage = targets - extrinsic.value
+        targets[:, n] = _rllib_targets(rollout, learner.network, n, config)
+    advantage = targets - batch.value_ext.reshape(rollout.shape)
     np.testing.assert_allclose(batch.target_ext, targets.ravel(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(batch.advantage, standardise(advantage.ravel()), rtol=1e-3, atol=1e-4)
 
 
-def _rllib_targets(rollout, extrinsic, n, config):
+def _rllib_targets(rollout, network, n, config):
     """RLlib computes on one row in which each episode is followed by one artificial bootstrap step."""
+
+    def value(obs):
+        with torch.no_grad():
+            return network.values(torch.from_numpy(obs[None]))[0, 0].item()
+
+    finals = dict(zip(rollout.final_index.tolist(), rollout.final_obs, strict=True))
     values, rewards, ended, cut, real = [], [], [], [], []
     for t in range(len(rollout.action)):
         boundary = rollout.boundary[t, n]
         open_end = t == len(rollout.action) - 1 and boundary == 0
-        values.append(extrinsic.value[t, n])
+        values.append(value(rollout.obs[t, n]))
         rewards.append(rollout.reward[t, n])
         ended.append(float(boundary == 1))
         cut.append(float(boundary == 2 or open_end))
         real.append(True)
         if boundary or open_end:
-            values.append(extrinsic.last[n] if open_end else extrinsic.final[t, n])
+            values.append(value(rollout.last_obs[n] if open_end else finals[t * rollout.shape[1] + n]))
             rewards.append(0.0)
             ended.append(1.0)
             cut.append(0.0)

@@ -118,6 +118,8 @@ class Profile:
     action_mask: Bools = field(default_factory=lambda: np.ones(ACTION_COUNT, np.bool_))
     sha256s: tuple[str, ...] = ()
     walkthrough: str = ""
+    goal: str = ""
+    """Key of the milestone at which the game is finished and an episode ends; empty: there is none."""
     detector: MilestoneDetector = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

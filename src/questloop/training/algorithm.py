@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import ray
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
-from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME
 
@@ -22,7 +22,7 @@ from questloop.training.network import VectorModule
 from questloop.training.rollout import Rollout, concatenate
 from questloop.training.runner import QuestRunner, Sample
 
-_RESAMPLE_TRIES = 5
+_MOST_LOST = 3  # times each
 _RESTORE_TRIES = 60
 _RESTORE_PAUSE_S = 1.0
 _LOST_HINT = "Ray's logs name the reason (often memory: lower ENVS_PER_WORKER)"
@@ -35,7 +35,8 @@ class QuestConfig(PPOConfig):
         super().__init__(algo_class=algo_class or QuestPPO)
         self.batch_env: Callable[[int], BatchEnv] | None = None
         self.rollout_steps = 64
-        self.intrinsic_coef = 0.0
+        self.record = False
+        self.rnd_coef = 0.0
         self.env_runners(env_runner_cls=QuestRunner, create_local_env_runner=False)
         self.learners(learner_class=QuestLearner, num_learners=0)
         self.training(
@@ -74,11 +75,12 @@ class QuestConfig(PPOConfig):
 class Update:
     """One training step: what was sampled and what the learner made of it."""
 
-    steps: int
-    samples: list[Sample] = field(default_factory=list)
-    statistics: dict[str, float] = field(default_factory=dict)
-    sample_seconds: float = 0.0
-    learn_seconds: float = 0.0
+    samples: list[Sample]
+    lost: list[int]  # runners that were lost: their slots began new episodes
+    rollout: Rollout
+    statistics: dict[str, float]
+    sample_seconds: float
+    learn_seconds: float
 
 
 class QuestPPO(PPO):
@@ -96,47 +98,90 @@ class QuestPPO(PPO):
         """The one learner, in this process."""
         return self.learner_group._learner
 
+    def _setup_logdir(self) -> None:
+        """No folder in the user's home: results are in the report."""
+        self._logdir = tempfile.gettempdir()
+
     def training_step(self) -> None:
+        """`rollout_steps` of every slot, one update."""
+        self.step_once(self.config.rollout_steps)
+
+    def step_once(self, steps: int) -> Update:
+        """Sample `steps` of every slot and learn from them."""
         started = time.perf_counter()
-        samples = self.sample(self.config.rollout_steps)
+        samples, lost = self.sample(steps)
         sampled = time.perf_counter()
         rollout = concatenate([sample.rollout for sample in samples])
         statistics = self.learn(rollout)
+        learned = time.perf_counter()
         self.last_update = Update(
-            steps=rollout.action.size,
-            samples=samples,
-            statistics=statistics,
+            samples,
+            lost,
+            rollout,
+            statistics,
             sample_seconds=sampled - started,
-            learn_seconds=time.perf_counter() - sampled,
+            learn_seconds=learned - sampled,
         )
         self.metrics.log_value(
             (ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME), rollout.action.size, reduce="lifetime_sum"
         )
+        return self.last_update
 
-    def sample(self, steps: int) -> list[Sample]:
-        """`steps` of every slot under the current weights, ordered by runner.
+    def sample(self, steps: int) -> tuple[list[Sample], list[int]]:
+        """`steps` of every slot under the current weights, ordered by runner, and the runners that were lost.
 
         A runner that is lost is started again by Ray, begins new episodes and samples its share, so that
         every batch has its full size. Raises what a runner met, or `UnavailableError` if one does not come
         back.
         """
         weights = self.learner.module.get_state()
-        wanted = self.env_runner_group.num_remote_env_runners()
-        if wanted == 0:
-            return [_unwrap(self.env_runner.sample(steps, weights))]
-        kwargs = {"steps": steps, "weights": ray.put(weights), "incarnation": self.runners_lost}
-        samples = self._sample_runners(kwargs)
-        tries = 0
-        while len(samples) < wanted:
-            self.runners_lost += 1
-            kwargs["incarnation"] = self.runners_lost
-            samples += self._sample_runners(kwargs, self._restored_runners(wanted - len(samples)))
-            tries += 1
-            if tries == _RESAMPLE_TRIES:
+        samples, lost = self._on_every_runner("sample", steps=steps, weights=weights)
+        return sorted(samples, key=lambda sample: sample.runner), lost
+
+    def slot_states(self) -> list[dict[str, Any]]:
+        """The state of every runner's slots, ordered by runner."""
+        states, _ = self._on_every_runner("slot_state")
+        return sorted(states, key=lambda state: state["runner"])
+
+    def load_slot_states(self, states: list[dict[str, Any]]) -> None:
+        """Put the slots of every runner where `slot_states` found them."""
+        self._on_every_runner("load_slot_state", states=states)
+
+    def learn(self, rollout: Rollout) -> dict[str, float]:
+        """Finish the batch and update; statistics of the update."""
+        batch = self.learner.prepare(rollout)
+        results = self.learner_group.update(batch=as_rllib(batch))
+        self.metrics.aggregate(results, key=LEARNER_RESULTS)
+        return self.learner.statistics
+
+    def _on_every_runner(self, method: str, **kwargs: Any) -> tuple[list[Any], list[int]]:
+        """Results of `method` of every runner, lost ones replaced; and the indices of those."""
+        group = self.env_runner_group
+        if group.num_remote_env_runners() == 0:
+            return [_unwrap(getattr(self.env_runner, method)(**kwargs))], []
+        kwargs = {
+            key: ray.put(value) if isinstance(value, (dict, list)) else value for key, value in kwargs.items()
+        }
+        results = self._call(method, kwargs, group.healthy_env_runner_ids())
+        lost: list[int] = []
+        while missing := group.num_remote_env_runners() - len(results):
+            if len(lost) > _MOST_LOST * group.num_remote_env_runners():
                 raise UnavailableError(
-                    f"environment runners were lost {tries} times in one batch; {_LOST_HINT}"
+                    f"{len(lost)} environment runners were lost in one batch; {_LOST_HINT}"
                 )
-        return sorted(samples, key=lambda sample: sample.runner)
+            restored = self._restored_runners(missing)
+            lost += [runner_id - 1 for runner_id in restored]
+            self.runners_lost += len(restored)
+            results += self._call(method, kwargs, restored)
+        return results, lost
+
+    def _call(self, method: str, kwargs: dict[str, Any], ids: list[int]) -> list[Any]:
+        if method == "sample":
+            kwargs = kwargs | {"incarnation": self.runners_lost}
+        results = self.env_runner_group.foreach_env_runner(
+            method, kwargs=kwargs, remote_worker_ids=ids, local_env_runner=False
+        )
+        return [_unwrap(result) for result in results]
 
     def _restored_runners(self, missing: int) -> list[int]:
         """Ids of runners that came back, once all `missing` ones have."""
@@ -150,24 +195,8 @@ class QuestPPO(PPO):
             f"{missing - len(restored)} environment runners did not come back; {_LOST_HINT}"
         )
 
-    def _sample_runners(self, kwargs: dict[str, Any], ids: list[int] | None = None) -> list[Sample]:
-        results = self.env_runner_group.foreach_env_runner(
-            "sample", kwargs=kwargs, remote_worker_ids=ids, local_env_runner=False
-        )
-        return [_unwrap(result) for result in results]
 
-    def learn(self, rollout: Rollout) -> dict[str, float]:
-        """Finish the batch and update; statistics of the update."""
-        batch = self.learner.prepare(rollout)
-        results = self.learner_group.update(batch=as_rllib(batch))
-        self.metrics.aggregate(results, key=LEARNER_RESULTS)
-        return {
-            name: float(value.peek() if hasattr(value, "peek") else value)
-            for name, value in results[0][DEFAULT_MODULE_ID].items()
-        }
-
-
-def _unwrap(result: Sample | Exception) -> Sample:
+def _unwrap(result: Any) -> Any:
     if isinstance(result, Exception):
         raise result
     return result

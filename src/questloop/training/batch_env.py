@@ -7,6 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.episodes.trace import Trace
+from questloop.training.meter import SlotReport
+
 
 class BatchEnv(Protocol):
     """`N` slots stepped together; a slot whose episode ends is reset within the same step."""
@@ -33,6 +36,15 @@ class BatchEnv(Protocol):
 
     def observe(self, obs: NDArray) -> None:
         """Write the current observations again, without a step."""
+
+    def report(self) -> SlotReport:
+        """What happened since the last report, beyond rewards."""
+
+    def start_trace(self, steps: int) -> None:
+        """Record the next `steps` steps for segments."""
+
+    def trace(self) -> Trace | None:
+        """What was recorded since `start_trace`; None where nothing is."""
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next step depends on: numpy arrays and JSON values, nested by string keys."""

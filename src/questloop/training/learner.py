@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,20 @@ from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from torch import Tensor
 
 from questloop.errors import BadDataError
+from questloop.rewards.curiosity import Curiosity
 from questloop.training.advantages import Discounts, TrainBatch, Values, finish
+from questloop.training.checkpoint import Arrays
 from questloop.training.loss import LossWeights, ppo_loss
 from questloop.training.rollout import Rollout
+from questloop.training.shaper import Shaper, refit_critic
 
 TARGET_INT = "value_targets_int"
-_STATISTICS = ("policy_loss", "vf_loss", "entropy", "kl", "clip_fraction")
+CURIOSITY_LR = 1e-4
+_LOSSES = ("policy_loss", "vf_loss", "entropy", "kl", "clip_fraction")
 
 
 class QuestLearner(PPOTorchLearner):
-    """`prepare` turns a rollout into a batch, `update` fits policy and critic to it.
+    """`prepare` turns a rollout into a batch, `update` fits policy, critic and curiosity to it.
 
     RLlib's own path from episodes through connectors costs more than the emulator and knows one value only.
     """
@@ -38,8 +43,13 @@ class QuestLearner(PPOTorchLearner):
             self.config.clip_param, self.config.vf_clip_param, self.config.entropy_coeff
         )
         self.discounts = Discounts(
-            self.config.gamma, self.config.lambda_, self.config.gamma, self.config.intrinsic_coef
+            self.config.gamma, self.config.lambda_, self.config.gamma, self.config.rnd_coef
         )
+        self.curiosity = self._make_curiosity() if self.config.rnd_coef else None
+        self.curiosity_warm = False
+        self.shaper = Shaper.off()
+        self._shaper_before: Shaper | None = None
+        self.statistics: dict[str, float] = {}
 
     def configure_optimizers_for_module(self, module_id: str, config: AlgorithmConfig | None = None) -> None:
         """One fused Adam for policy and critic."""
@@ -57,9 +67,15 @@ class QuestLearner(PPOTorchLearner):
         return self.module[DEFAULT_MODULE_ID].unwrapped()
 
     @property
-    def optimizer(self) -> torch.optim.Adam:
+    def optimizer(self) -> torch.optim.Optimizer:
         """Its one optimiser."""
         return self.get_optimizer(DEFAULT_MODULE_ID)
+
+    def set_shaper(self, shaper: Shaper) -> None:
+        """Shape by another potential from the next rollout on; the critic is re-fitted to it first."""
+        if shaper.identity != self.shaper.identity:
+            self._shaper_before = self._shaper_before or self.shaper
+        self.shaper = shaper
 
     def prepare(self, rollout: Rollout) -> TrainBatch:
         """Values, both advantages and value targets of `rollout`.
@@ -68,27 +84,27 @@ class QuestLearner(PPOTorchLearner):
         """
         for field in ("observations", "final_obs", "reward", "logp"):
             require_finite(field, getattr(rollout, field))
-        extrinsic, intrinsic = self.values(rollout)
-        return finish(rollout, extrinsic, intrinsic, self.discounts)
-
-    def values(self, rollout: Rollout) -> tuple[Values, Values]:
-        """Extrinsic and intrinsic values of every observation of `rollout`, in one pass."""
-        steps, slots = rollout.shape
-        shape = rollout.observations.shape[2:]
-        flat = np.concatenate([rollout.observations.reshape(-1, *shape), rollout.final_obs])
+        self.statistics = {}
+        flat = _every_observation(rollout)
+        if self._shaper_before is not None:
+            change = self.shaper(flat) - self._shaper_before(flat)
+            self.statistics["refit_residual"] = refit_critic(
+                self.network.critic, self._tensor(flat), self._tensor(change), self.minibatches
+            )
+            self._shaper_before = None
         with torch.inference_mode():
             both = self.network.values(self._tensor(flat)).cpu().numpy()
-        open_rows = both[: (steps + 1) * slots].reshape(steps + 1, slots, 2)
-        final = [rollout.scatter_final(both[(steps + 1) * slots :, stream]) for stream in (0, 1)]
-        extrinsic, intrinsic = (
-            Values(
-                np.ascontiguousarray(open_rows[:-1, :, k]),
-                np.ascontiguousarray(open_rows[-1, :, k]),
-                final[k],
-            )
-            for k in (0, 1)
+        extrinsic, intrinsic = (_by_step(rollout, np.ascontiguousarray(both[:, k])) for k in (0, 1))
+        batch = finish(
+            rollout,
+            extrinsic,
+            intrinsic,
+            self.discounts,
+            shaping=self._shaping(rollout, flat),
+            bonus=self._bonus(rollout),
         )
-        return extrinsic, intrinsic
+        self.statistics["explained_variance"] = _explained_variance(batch.value_ext, batch.target_ext)
+        return batch
 
     def update(  # type: ignore[override]
         self, *, training_data: TrainingData, timesteps: dict[str, Any] | None = None, **kwargs: Any
@@ -101,17 +117,61 @@ class QuestLearner(PPOTorchLearner):
         self.before_gradient_based_update(timesteps=timesteps or {})
         assert training_data.batch is not None
         columns = training_data.batch.policy_batches[DEFAULT_MODULE_ID]
-        statistics = self._fit(
+        targets = np.stack([columns[Postprocessing.VALUE_TARGETS], columns[TARGET_INT]], axis=1)
+        self.statistics |= self._fit(
             obs=self._tensor(columns[Columns.OBS]),
             action=self._tensor(columns[Columns.ACTIONS]),
             logp=self._tensor(columns[Columns.ACTION_LOGP]),
             advantage=self._tensor(columns[Postprocessing.ADVANTAGES]),
-            targets=self._tensor(np.stack([columns[Postprocessing.VALUE_TARGETS], columns[TARGET_INT]], 1)),
+            targets=self._tensor(targets),
         )
         self._weights_seq_no += 1
-        self.metrics.log_dict(statistics, key=DEFAULT_MODULE_ID, window=1)
+        self.metrics.log_dict(self.statistics, key=DEFAULT_MODULE_ID, window=1)
         self.after_gradient_based_update(timesteps=timesteps or {})
         return self.metrics.reduce()
+
+    # State
+
+    def arrays(self) -> tuple[Arrays, Arrays, Arrays]:
+        """Weights, the optimisers' moments, and curiosity's networks and statistics; copies, by name."""
+        policy = {name: _numpy(value) for name, value in self.network.state_dict().items()}
+        optimizer = _moments(self.optimizer, dict(self.network.named_parameters()))
+        if self.curiosity is None:
+            return policy, optimizer, {}
+        moments = _moments(self.curiosity_optimizer, dict(self.curiosity.predictor.named_parameters()))
+        optimizer |= {f"curiosity.{name}": value for name, value in moments.items()}
+        return policy, optimizer, dict(self.curiosity.state_dict())
+
+    def load_arrays(self, policy: Arrays, optimizer: Arrays, curiosity: Arrays) -> None:
+        """Take over what `arrays` gave; a part that was switched on since then starts fresh."""
+        self.network.load_state_dict({name: torch.from_numpy(value) for name, value in policy.items()})
+        _load_moments(self.optimizer, dict(self.network.named_parameters()), optimizer)
+        if self.curiosity is not None and curiosity:
+            self.curiosity.load_state_dict(curiosity)
+            moments = {
+                name.removeprefix("curiosity."): value
+                for name, value in optimizer.items()
+                if name.startswith("curiosity.")
+            }
+            predictor = dict(self.curiosity.predictor.named_parameters())
+            _load_moments(self.curiosity_optimizer, predictor, moments)
+
+    def counts(self) -> dict[str, Any]:
+        """What is left of the state, as JSON values."""
+        return {
+            "lr": self._get_optimizer_lr(self.optimizer),
+            "updates": self._weights_seq_no,
+            "minibatches": self.minibatches.bit_generator.state,
+            "curiosity_warm": self.curiosity_warm,
+        }
+
+    def load_counts(self, counts: dict[str, Any]) -> None:
+        """Take over what `counts` gave. The learning rate is the settings' own, constant one."""
+        self._weights_seq_no = counts["updates"]
+        self.minibatches.bit_generator.state = counts["minibatches"]
+        self.curiosity_warm = counts["curiosity_warm"]
+
+    # Fitting
 
     def _fit(
         self, obs: Tensor, action: Tensor, logp: Tensor, advantage: Tensor, targets: Tensor
@@ -119,15 +179,15 @@ class QuestLearner(PPOTorchLearner):
         network, optimizer = self.network, self.optimizer
         parameters = list(network.parameters())
         before = [parameter.detach().clone() for parameter in parameters]
-        size = self.config.minibatch_size
-        sums = torch.zeros(len(_STATISTICS))
-        count = 0
-        for _ in range(self.config.num_epochs):
+        sums = torch.zeros(len(_LOSSES), device=obs.device)
+        count, curiosity_loss = 0, 0.0
+        for passes in range(self.config.num_epochs):
             order = torch.from_numpy(self.minibatches.permutation(len(obs)))
-            for rows in order.split(size):
+            for rows in order.split(self.config.minibatch_size):
+                minibatch = obs[rows]
                 loss = ppo_loss(
-                    network.logits(obs[rows]),
-                    network.values(obs[rows]),
+                    network.logits(minibatch),
+                    network.values(minibatch),
                     action[rows],
                     logp[rows],
                     advantage[rows],
@@ -144,9 +204,58 @@ class QuestLearner(PPOTorchLearner):
                 optimizer.zero_grad(set_to_none=True)
                 loss.total.backward()
                 optimizer.step()
-                sums += torch.stack([loss.policy, loss.value, loss.entropy, loss.kl, loss.clipped]).cpu()
+                sums += torch.stack([loss.policy, loss.value, loss.entropy, loss.kl, loss.clipped])
                 count += 1
-        return dict(zip(_STATISTICS, (sums / count).tolist(), strict=True))
+                if self.curiosity is not None and passes == 0:
+                    curiosity_loss = self._fit_curiosity(minibatch)
+        statistics = dict(zip(_LOSSES, (sums / count).tolist(), strict=True))
+        return statistics | ({"curiosity_loss": curiosity_loss} if self.curiosity is not None else {})
+
+    # Curiosity and shaping
+
+    def _make_curiosity(self) -> Curiosity:
+        slots = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
+        curiosity = Curiosity(
+            slots, self.config.observation_space.shape[0], self.config.gamma, self.config.seed or 0
+        )
+        self.curiosity_optimizer = torch.optim.Adam(
+            curiosity.predictor.parameters(), lr=CURIOSITY_LR, fused=True
+        )
+        return curiosity
+
+    def _bonus(self, rollout: Rollout) -> NDArray[np.float32] | None:
+        """Intrinsic rewards `[T, N]`; none for the first rollout of a run, which warms the statistics up.
+
+        Its policy is still uniform to within a percent, the random agent of Burda et al. 2018.
+        """
+        if self.curiosity is None:
+            return None
+        after = rollout.next_observations()
+        if not self.curiosity_warm:
+            self.curiosity.warm_up(after.reshape(-1, after.shape[-1]))
+            self.curiosity_warm = True
+            return None
+        bonus = self.curiosity.bonus(after)
+        self.statistics["curiosity_mean"] = float(bonus.mean())
+        return bonus
+
+    def _fit_curiosity(self, obs: Tensor) -> float:
+        """One step of the predictor; each observation is seen once, or the bonus would vanish too soon."""
+        assert self.curiosity is not None
+        loss = self.curiosity.loss(obs)
+        self.curiosity_optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.curiosity_optimizer.step()
+        return float(loss.detach())
+
+    def _shaping(self, rollout: Rollout, flat: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        if not self.shaper.active:
+            return None
+        shaped = self.shaper.rewards(
+            _by_step(rollout, self.shaper(flat)), rollout.boundary, self.config.gamma
+        )
+        self.statistics["shaping_mean"] = float(shaped.mean())
+        return shaped
 
     def _tensor(self, array: NDArray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
@@ -171,6 +280,48 @@ def require_finite(field: str, array: NDArray) -> None:
         return
     place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
     raise BadDataError(f"{field}{list(place)} is {array[place]}: no update was made")
+
+
+def _every_observation(rollout: Rollout) -> NDArray:
+    """`[(T + 1) * N + M, *shape]`: all rows of the rollout, then the final observations."""
+    shape = rollout.observations.shape[2:]
+    return np.concatenate([rollout.observations.reshape(-1, *shape), rollout.final_obs])
+
+
+def _by_step(rollout: Rollout, flat: NDArray[np.float32]) -> Values:
+    """Numbers in the order of `_every_observation`, back in the shape of the rollout."""
+    steps, slots = rollout.shape
+    rows = flat[: (steps + 1) * slots].reshape(steps + 1, slots)
+    return Values(rows[:-1], rows[-1], rollout.scatter_final(flat[(steps + 1) * slots :]))
+
+
+def _explained_variance(value: NDArray[np.float32], target: NDArray[np.float32]) -> float:
+    spread = float(target.var())
+    return 1.0 - float((target - value).var()) / spread if spread > 1e-12 else 0.0
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    return tensor.detach().cpu().numpy().copy()
+
+
+def _moments(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> Arrays:
+    """Adam's state by `{parameter}.{field}`."""
+    return {
+        f"{name}.{key}": _numpy(value)
+        for name, parameter in parameters.items()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def _load_moments(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor], arrays: Arrays) -> None:
+    for name, parameter in parameters.items():
+        fields = {
+            key.removeprefix(f"{name}."): torch.from_numpy(value).to(parameter.device)
+            for key, value in arrays.items()
+            if key.startswith(f"{name}.")
+        }
+        if fields:
+            optimizer.state[parameter] = fields
 
 
 def _restore(parameters: list[Tensor], before: list[Tensor]) -> None:

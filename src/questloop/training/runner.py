@@ -16,7 +16,9 @@ from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
+from questloop.episodes.trace import Trace
 from questloop.rewards.boundary import Boundary
+from questloop.training.meter import SlotReport
 from questloop.training.rollout import Rollout
 from questloop.training.streams import load_stream_states, slot_streams, stream_states
 
@@ -27,6 +29,8 @@ class Sample:
 
     runner: int
     rollout: Rollout
+    report: SlotReport
+    trace: Trace | None
     seconds: float  # wall time of the sampling itself
     cpu_seconds: float
 
@@ -78,7 +82,12 @@ class QuestRunner(EnvRunner, Checkpointable):
             started, started_cpu = time.perf_counter(), time.process_time()
             rollout = self._sample(steps)
             return Sample(
-                self.index, rollout, time.perf_counter() - started, time.process_time() - started_cpu
+                runner=self.index,
+                rollout=rollout,
+                report=self.env.report(),
+                trace=self.env.trace(),
+                seconds=time.perf_counter() - started,
+                cpu_seconds=time.process_time() - started_cpu,
             )
         except Exception as error:
             return error
@@ -87,6 +96,8 @@ class QuestRunner(EnvRunner, Checkpointable):
         env, buffers = self.env, self._buffers(steps)
         uniform = np.stack([stream.random(steps, np.float32) for stream in self.streams], axis=1)
         policy = self.module[DEFAULT_MODULE_ID].policy
+        if self.config.record:
+            env.start_trace(steps)
         buffers.observations[0] = self._obs
         final_index, final_obs = [], []
         with torch.inference_mode():
@@ -131,16 +142,28 @@ class QuestRunner(EnvRunner, Checkpointable):
     def get_ctor_args_and_kwargs(self) -> tuple[tuple, dict[str, Any]]:
         return (), {"config": self.config}
 
-    def slot_state(self) -> dict[str, Any]:
+    def slot_state(self) -> dict[str, Any] | Exception:
         """Everything that the next rollout depends on, but the weights."""
-        return {"env": self.env.state_dict(), "streams": stream_states(self.streams)}
+        try:
+            return {
+                "runner": self.index,
+                "env": self.env.state_dict(),
+                "streams": stream_states(self.streams),
+            }
+        except Exception as error:
+            return error
 
-    def load_slot_state(self, state: dict[str, Any]) -> None:
-        """Go on from `slot_state()`."""
-        self.env.load_state_dict(state["env"])
-        self.streams = slot_streams(0, 0, self.env.num_slots)
-        load_stream_states(self.streams, state["streams"])
-        self.env.observe(self._obs)
+    def load_slot_state(self, states: list[dict[str, Any]]) -> Exception | None:
+        """Go on from this runner's part of the states of all runners."""
+        try:
+            state = next(state for state in states if state["runner"] == self.index)
+            self.env.load_state_dict(state["env"])
+            self.streams = slot_streams(0, 0, self.env.num_slots)
+            load_stream_states(self.streams, state["streams"])
+            self.env.observe(self._obs)
+        except Exception as error:
+            return error
+        return None
 
     def stop(self) -> None:
         self.env.close()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.rewards.boundary import Boundary
+from questloop.training.meter import SlotReport
 
 
 class Corridor:
@@ -58,6 +59,15 @@ class Corridor:
 
     def observe(self, obs: NDArray) -> None:
         obs[:] = self._cells[self.position]
+
+    def report(self) -> SlotReport:
+        return SlotReport()
+
+    def start_trace(self, steps: int) -> None:
+        """A corridor has no segments."""
+
+    def trace(self) -> None:
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         return {"position": self.position.copy(), "age": self.age.copy()}

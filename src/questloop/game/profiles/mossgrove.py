@@ -22,6 +22,7 @@ PROFILE = Profile(
     decode=OracleDecoder(LAYOUT),
     milestones=MILESTONES,
     items=ITEMS,
+    goal="essence_1",
     sanity=SANITY,
     walkthrough="mossgrove.inputs",
 )

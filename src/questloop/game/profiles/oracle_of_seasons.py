@@ -100,5 +100,6 @@ PROFILE = Profile(
     decode=OracleDecoder(LAYOUT),
     milestones=MILESTONES,
     items=ITEMS,
+    goal="finished",
     sanity=SANITY,
 )

@@ -1,0 +1,150 @@
+"""Checkpoints from which a run goes on exactly, and nothing in them that could run code.
+
+`policy.safetensors`, `optimizer.safetensors`, `curiosity.safetensors` and `slots.safetensors` hold arrays,
+`state.json` everything else. They are read into a freshly built algorithm. RLlib's own checkpoint directory
+is written beside them for its tools and never read here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from questloop.errors import BadDataError
+from questloop.storage import keys
+from questloop.storage.store import NotFound, Store, StoredObject
+
+SCHEMA_VERSION = 1
+STATE = "state.json"
+_FILES = ("policy", "optimizer", "curiosity", "slots")
+_ARRAY = "$array"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass
+class Checkpoint:
+    """What a run is at the end of an epoch."""
+
+    observation_version: int
+    policy: Arrays
+    optimizer: Arrays
+    curiosity: Arrays
+    slots: Any  # nested state of every runner's slots: arrays and JSON values
+    counts: dict[str, Any] = field(default_factory=dict)  # JSON values
+
+
+def write_checkpoint(store: Store, epoch: int, checkpoint: Checkpoint) -> list[StoredObject]:
+    """Write the files of `checkpoint`, `state.json` last; returns all of them."""
+    slots, slot_tree = flatten(checkpoint.slots)
+    groups = {
+        "policy": checkpoint.policy,
+        "optimizer": checkpoint.optimizer,
+        "curiosity": checkpoint.curiosity,
+        "slots": slots,
+    }
+    written = [
+        store.put(keys.checkpoint(epoch, f"{name}.safetensors"), save(_contiguous(arrays)), durable=True)
+        for name, arrays in groups.items()
+    ]
+    state = {
+        "schema_version": SCHEMA_VERSION,
+        "epoch": epoch,
+        "observation_version": checkpoint.observation_version,
+        "files": {item.key.rsplit("/", 1)[1]: item.sha256 for item in written},
+        "counts": checkpoint.counts,
+        "slots": slot_tree,
+    }
+    document = json.dumps(state, allow_nan=False, indent=1).encode()
+    return [*written, store.put(keys.checkpoint(epoch, STATE), document, durable=True)]
+
+
+def read_checkpoint(store: Store, epoch: int, observation_version: int) -> Checkpoint:
+    """The checkpoint of `epoch`.
+
+    Raises `BadDataError` where it is missing, cut off, or of another observation layout.
+    """
+    where = f"{store.url.rstrip('/')}/{keys.checkpoint_prefix(epoch)}"
+    try:
+        state = json.loads(store.get(keys.checkpoint(epoch, STATE)))
+        found = state["observation_version"]
+        if found != observation_version:
+            raise BadDataError(
+                f"{where} was trained on observation version {found}, this is version {observation_version}: "
+                "start a new run, or go on with the release that wrote it"
+            )
+        blobs = {name: store.get(keys.checkpoint(epoch, f"{name}.safetensors")) for name in _FILES}
+        arrays = {name: load(blob) for name, blob in blobs.items()}
+        return Checkpoint(
+            found,
+            arrays["policy"],
+            arrays["optimizer"],
+            arrays["curiosity"],
+            unflatten(arrays["slots"], state["slots"]),
+            state["counts"],
+        )
+    except NotFound as error:
+        raise BadDataError(f"{where} is missing or incomplete: {error}") from None
+    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise BadDataError(
+            f"{where} cannot be read ({error}); go on from the epoch before by removing it"
+        ) from None
+
+
+def export_rllib(store: Store, epoch: int, algorithm: Any) -> list[StoredObject]:
+    """RLlib's checkpoint directory, for `Algorithm.from_checkpoint` in a notebook (it holds pickles)."""
+    with TemporaryDirectory() as folder:
+        algorithm.save_to_path(folder)
+        return [
+            store.put(keys.checkpoint(epoch, path.relative_to(folder).as_posix()), path.read_bytes())
+            for path in sorted(Path(folder).rglob("*"))
+            if path.is_file()
+        ]
+
+
+def flatten(tree: Any) -> tuple[Arrays, Any]:
+    """Split nested dicts and lists into arrays by path and a JSON tree that refers to them.
+
+    An array that holds one text becomes that text.
+    """
+    arrays: Arrays = {}
+
+    def walk(node: Any, path: str) -> Any:
+        if isinstance(node, np.ndarray) and node.dtype.kind == "U":
+            return node.item()
+        if isinstance(node, np.ndarray):
+            arrays[path] = node
+            return {_ARRAY: path}
+        if isinstance(node, Mapping):
+            return {str(key): walk(value, f"{path}/{key}") for key, value in node.items()}
+        if isinstance(node, (list, tuple)):
+            return [walk(value, f"{path}/{i}") for i, value in enumerate(node)]
+        if isinstance(node, np.generic):
+            return node.item()
+        return node
+
+    return arrays, walk(tree, "")
+
+
+def unflatten(arrays: Arrays, tree: Any) -> Any:
+    """The inverse of `flatten`; tuples come back as lists."""
+    if isinstance(tree, dict):
+        if set(tree) == {_ARRAY}:
+            return arrays[tree[_ARRAY]]
+        return {key: unflatten(arrays, value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [unflatten(arrays, value) for value in tree]
+    return tree
+
+
+def _contiguous(arrays: Arrays) -> Arrays:
+    return {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}

@@ -1,0 +1,86 @@
+"""Ray: started here, or joined by RAY_ADDRESS."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import ray
+
+import questloop
+from questloop.errors import UnavailableError
+from questloop.settings import TrainingSettings
+from questloop.training.autoscale import Layout, choose_layout, machine_cores, machine_memory_mb
+
+_OBJECT_STORE_BYTES = 400 * 2**20
+# One thread a runner: emulators fill the cores, and a pool in every process would only fight over them.
+_WORKER_ENV = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+
+
+def start_ray(settings: TrainingSettings) -> Layout:
+    """Start or join Ray, unless this process has done so; how runners are laid out on it.
+
+    Raises `UnavailableError` where RAY_ADDRESS does not answer.
+    """
+    if not ray.is_initialized():
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if settings.ray_address:
+            _join(settings.ray_address)
+        else:
+            _start(settings)
+    if settings.ray_address:
+        cores = int(ray.cluster_resources().get("CPU", 1))
+        return choose_layout(settings, cores, ray.cluster_resources().get("memory", 4e9) / 2**20)
+    return choose_layout(settings, machine_cores(), machine_memory_mb())
+
+
+@contextmanager
+def quiet_stderr() -> Iterator[None]:
+    """Keep the standard error of Ray's C++ core off the terminal, unless the block fails.
+
+    It warns there of runners that could not be restarted if this process lost their configuration.
+    """
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as kept:
+        real = os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(real, kept.read())
+            raise
+        finally:
+            os.dup2(real, 2)
+            os.close(real)
+
+
+def _join(address: str) -> None:
+    try:
+        ray.init(address=address, runtime_env={"env_vars": _WORKER_ENV}, log_to_driver=False)
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        raise UnavailableError(f"RAY_ADDRESS={address}: {str(error).splitlines()[0]}") from None
+
+
+def _start(settings: TrainingSettings) -> None:
+    layout = choose_layout(settings, machine_cores(), machine_memory_mb())
+    os.environ.update(_WORKER_ENV)
+    source = str(Path(questloop.__file__).parent.parent)
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if source not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([source, *filter(None, known)])
+    ray.init(
+        address="local",
+        num_cpus=layout.runners,
+        object_store_memory=_OBJECT_STORE_BYTES,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )

@@ -1,0 +1,200 @@
+"""The composed environment: a game, its observations and its rewards, `N` slots side by side."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.episodes.trace import EpisodeStart, Trace
+from questloop.game.actions import ACTION_COUNT, Action
+from questloop.game.batch import GameBatch
+from questloop.game.columns import Columns
+from questloop.game.observation import OBSERVATION_SIZE, Encoder
+from questloop.game.profile import Profile
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.game.state_file import SaveState
+from questloop.rewards.boundary import Boundary
+from questloop.rewards.total import Rewards
+from questloop.settings import GameSettings, RewardSettings
+from questloop.training.meter import SlotReport
+from questloop.training.tape import EventWatch, Tape
+
+
+class GameEnv:
+    """A `BatchEnv`. An episode is terminated by the game's over or its goal, truncated at EPISODE_LENGTH.
+
+    Nothing here is random: what differs between slots are the actions they are given.
+    """
+
+    num_actions = ACTION_COUNT
+    observation_shape: tuple[int, ...] = (OBSERVATION_SIZE,)
+    observation_dtype = np.dtype(np.float32)
+
+    def __init__(
+        self,
+        num_slots: int,
+        game: GameSettings,
+        rewards: RewardSettings,
+        png_stride: int = 10,
+    ) -> None:
+        rom = Rom.load(game.rom_path)
+        self.profile: Profile = profile_for(rom)
+        self.num_slots = num_slots
+        self.episode_length = game.episode_length
+        self.batch = GameBatch(rom, self.profile.layout, num_slots, game.frame_skip)
+        self.encoder = Encoder(num_slots)
+        self.rewards = Rewards(num_slots, rewards)
+        self.columns = self.profile.columns(self.batch.taps)
+        self.age = np.zeros(num_slots, np.int64)
+        self.final_obs = np.zeros((num_slots, OBSERVATION_SIZE), np.float32)
+        self._obs = np.zeros((num_slots, OBSERVATION_SIZE), np.float32)
+        self._goal = _milestone_bit(self.profile, self.profile.goal)
+        self._reached = np.zeros(num_slots, np.uint64)
+        self._at_start = np.zeros(num_slots, np.uint64)
+        self._visited = np.zeros(8 * 256, np.bool_)
+        self._report = SlotReport()
+        self._png_stride = png_stride
+        self._watch = EventWatch(self.rewards.names)
+        self._event = np.zeros(num_slots, np.bool_)
+        self._tape: Tape | None = None
+
+    # BatchEnv
+
+    def reset(self, obs: NDArray[np.float32]) -> None:
+        self._begin(np.arange(self.num_slots))
+        obs[:] = self._obs
+
+    def step(
+        self,
+        action: NDArray[np.uint8],
+        obs: NDArray[np.float32],
+        reward: NDArray[np.float32],
+        boundary: NDArray[np.uint8],
+    ) -> None:
+        tape = self._tape
+        if tape is None:
+            taps = self.batch.step(action)
+        else:
+            render = self._event | (self.age % self._png_stride == 0)
+            taps = self.batch.step(action, render)
+            for slot in np.flatnonzero(render):
+                tape.picture(int(slot), self.batch.frame(int(slot)))
+        columns = self.columns = self.profile.columns(taps)
+        reward[:] = self.rewards.step(columns)
+        self.encoder.encode(columns, action, obs)
+        self._reached |= columns.milestones
+        self._visited[columns.place & 2047] = True
+        self.age += 1
+        over = columns.game_over | (columns.milestones & self._goal != 0)
+        boundary[:] = over
+        late = ~over & (self.age >= self.episode_length)
+        boundary[late] = Boundary.TRUNCATED
+        if tape is not None:
+            tape.add(self.age - 1, action, boundary, taps, obs, self.rewards.parts, columns.milestones)
+            self._event = self._watch(columns, self.rewards.parts)
+        over |= late
+        if over.any():
+            slots = np.flatnonzero(over)
+            self.final_obs[slots] = obs[slots]
+            self._end(slots)
+            self._begin(slots)
+            obs[slots] = self._obs[slots]
+        self._obs[:] = obs
+
+    def observe(self, obs: NDArray[np.float32]) -> None:
+        obs[:] = self._obs
+
+    def report(self) -> SlotReport:
+        report, self._report = self._report, SlotReport()
+        report.rooms = self.rewards.coverage.rooms.astype(np.int64)
+        report.milestones = self._reached & ~self._at_start
+        report.visited = np.flatnonzero(self._visited)
+        self._visited[:] = False
+        return report
+
+    def start_trace(self, steps: int) -> None:
+        parts = len(self.rewards.names)
+        self._tape = Tape(steps, self.num_slots, self.profile.layout.size, OBSERVATION_SIZE, parts)
+        for slot in np.flatnonzero(self.age == 0):
+            self._tape.start(int(slot), EpisodeStart())
+
+    def trace(self) -> Trace | None:
+        tape, self._tape = self._tape, None
+        return tape.trace if tape else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Saves every emulator, and loads what was saved.
+
+        Loading releases held buttons, so that whoever goes on from this state and this environment itself
+        play the same from here.
+        """
+        states = [self.batch.save(slot) for slot in range(self.num_slots)]
+        for slot, state in enumerate(states):
+            self.batch.load(slot, state)
+        return {
+            "emulators": [np.frombuffer(state.to_bytes(), np.uint8) for state in states],
+            "encoder": self.encoder.state_dict(),
+            "rewards": self.rewards.state_dict(),
+            "obs": self._obs.copy(),
+            "age": self.age.copy(),
+            "reached": self._reached.copy(),
+            "at_start": self._at_start.copy(),
+            "event": self._event.copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for slot, blob in enumerate(state["emulators"]):
+            self.batch.load(slot, SaveState.from_bytes(blob.tobytes(), f"emulator {slot} of the checkpoint"))
+        self.columns = self.profile.columns(self.batch.taps)
+        self.encoder.load_state_dict(state["encoder"])
+        self.rewards.load_state_dict(state["rewards"])
+        self._obs[:] = state["obs"]
+        self.age[:] = state["age"]
+        self._reached[:] = state["reached"]
+        self._at_start[:] = state["at_start"]
+        self._event[:] = state["event"]
+        self._watch.forget()
+
+    def close(self) -> None:
+        self.batch.close()
+
+    # Episodes
+
+    def _end(self, slots: NDArray[np.intp]) -> None:
+        self._report.finished_rooms += self.rewards.coverage.rooms[slots].tolist()
+        self._report.finished_milestones += (self._reached & ~self._at_start)[slots].tolist()
+
+    def _begin(self, slots: NDArray[np.intp]) -> None:
+        """Start an episode in `slots` and write its first observations into `_obs`."""
+        for slot in slots:
+            self.batch.reset(int(slot))
+            if self._tape is not None and self._tape.t < len(self._tape.trace.action):
+                self._tape.start(int(slot), EpisodeStart())
+        self.columns = self.profile.columns(self.batch.taps)
+        self.rewards.reset(slots, self.columns)
+        self._obs[slots] = _first_observations(self.encoder, slots, self.columns)
+        self.age[slots] = 0
+        self._event[slots] = False
+        self._reached[slots] = self._at_start[slots] = self.columns.milestones[slots]
+
+
+def _first_observations(encoder: Encoder, slots: NDArray[np.intp], columns: Columns) -> NDArray[np.float32]:
+    """Clear the history of `slots` and observe their first frame, without counting a step of the others."""
+    fresh = Encoder(len(slots))
+    rows = np.zeros((len(slots), OBSERVATION_SIZE), np.float32)
+    subset = Columns(**{f.name: getattr(columns, f.name)[slots] for f in fields(columns)})
+    fresh.encode(subset, np.full(len(slots), Action.NOP, np.uint8), rows)
+    history = encoder.state_dict()
+    for name, values in fresh.state_dict().items():
+        history[name][slots] = values
+    encoder.load_state_dict(history)
+    return rows
+
+
+def _milestone_bit(profile: Profile, key: str) -> np.uint64:
+    bits = [bit for bit, milestone in enumerate(profile.milestones) if milestone.key == key]
+    return np.uint64(sum(1 << bit for bit in bits))

@@ -1,0 +1,165 @@
+"""What happened in an epoch, slot by slot, from the arrays of its rollouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.rewards.boundary import Boundary
+from questloop.training.rollout import Rollout
+
+
+@dataclass
+class SlotReport:
+    """What only the environment knows about the episodes of a rollout; arrays over its slots."""
+
+    finished_rooms: list[int] = field(default_factory=list)  # of each finished episode, in (t, n) order
+    finished_milestones: list[int] = field(default_factory=list)  # bitmask reached in each
+    rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
+    milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
+    visited: NDArray[np.int64] | None = None  # ids of rooms seen since the last report
+
+
+class ReturnMeter:
+    """Returns and lengths of episodes that outlive rollouts and epochs."""
+
+    def __init__(self, slots: int) -> None:
+        self.returns = np.zeros(slots)
+        self.lengths = np.zeros(slots, np.int64)
+        self.start_epoch()
+
+    def start_epoch(self) -> None:
+        """Forget the finished episodes, keep the running ones."""
+        self.finished: list[tuple[float, int]] = []
+        self.reward_sum = 0.0
+        self.steps = 0
+
+    def add(self, rollout: Rollout) -> None:
+        """Take in `[T, N]` steps."""
+        self.reward_sum += float(rollout.reward.sum(dtype=np.float64))
+        self.steps += rollout.reward.size
+        ended = (rollout.boundary == Boundary.TERMINATED) | (rollout.boundary == Boundary.TRUNCATED)
+        sums = rollout.reward.cumsum(axis=0, dtype=np.float64)
+        taken = np.zeros_like(self.returns)
+        since = np.zeros_like(self.lengths)
+        for t, n in np.argwhere(ended):
+            self.finished.append(
+                (
+                    float(self.returns[n] + sums[t, n] - taken[n]),
+                    int(self.lengths[n] + t + 1 - since[n]),
+                )
+            )
+            self.returns[n], self.lengths[n] = 0.0, 0
+            taken[n], since[n] = sums[t, n], t + 1
+        self.returns += sums[-1] - taken
+        self.lengths += len(sums) - since
+
+    @property
+    def per_1000_steps(self) -> float:
+        """Undiscounted reward per 1000 steps of this epoch."""
+        return 1000 * self.reward_sum / max(1, self.steps)
+
+    @property
+    def best(self) -> float:
+        """Highest return so far of any episode of this epoch."""
+        return float(max([value for value, _ in self.finished] + self.returns.tolist()))
+
+    def forget(self, slots: slice) -> None:
+        """The episodes of `slots` were lost with their runner."""
+        self.returns[slots] = 0
+        self.lengths[slots] = 0
+
+    def summary(self) -> dict[str, Any]:
+        """The fields of an epoch's report that speak of returns and lengths."""
+        returns = [value for value, _ in self.finished]
+        lengths = [length for _, length in self.finished]
+        return {
+            "episodes_finished": len(self.finished),
+            "return_mean": float(np.mean(returns)) if returns else None,
+            "return_best": self.best,
+            "return_running_mean": float(self.returns.mean()),
+            "return_per_1000_steps": self.per_1000_steps,
+            "episode_length_mean": float(np.mean(lengths)) if lengths else None,
+        }
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """The running episodes."""
+        return {"returns": self.returns.copy(), "lengths": self.lengths.copy()}
+
+    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on with the running episodes of `state_dict`."""
+        self.returns[:] = state["returns"]
+        self.lengths[:] = state["lengths"]
+
+
+class RoomMeter:
+    """Rooms and milestones of an epoch; empty for environments that have none."""
+
+    def __init__(self) -> None:
+        self.start_epoch()
+
+    def start_epoch(self) -> None:
+        """Forget everything but what running episodes report again."""
+        self.visited: set[int] = set()
+        self.finished_rooms: list[int] = []
+        self.finished_milestones: list[int] = []
+        self.running: dict[int, SlotReport] = {}
+
+    def add(self, runner: int, report: SlotReport) -> None:
+        """Take in what a runner's environment saw in a rollout."""
+        self.visited.update(report.visited.tolist() if report.visited is not None else ())
+        self.finished_rooms += report.finished_rooms
+        self.finished_milestones += report.finished_milestones
+        self.running[runner] = report
+
+    @property
+    def rooms_per_episode(self) -> float:
+        """Mean number of rooms over finished and running episodes."""
+        rooms = list(self.finished_rooms)
+        for report in self.running.values():
+            rooms += report.rooms.tolist() if report.rooms is not None else []
+        return float(np.mean(rooms)) if rooms else 0.0
+
+    def milestone_counts(self, names: tuple[str, ...]) -> dict[str, int]:
+        """Episodes that reached each milestone, by name."""
+        masks = list(self.finished_milestones)
+        for report in self.running.values():
+            masks += report.milestones.tolist() if report.milestones is not None else []
+        return {name: sum(mask >> bit & 1 for mask in masks) for bit, name in enumerate(names)}
+
+
+def chain_hashes(previous: list[str], rollout: Rollout) -> list[str]:
+    """A hash a slot of what it saw and did, chained to the hash of its earlier rollouts."""
+    return [
+        sha256(
+            bytes.fromhex(digest)
+            + np.ascontiguousarray(rollout.obs[:, n]).data
+            + rollout.action[:, n].tobytes()
+        ).hexdigest()
+        for n, digest in enumerate(previous)
+    ]
+
+
+class Averages:
+    """Means over the updates of an epoch, by name."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[float]] = {}
+
+    def add(self, statistics: dict[str, float]) -> None:
+        """Take in the statistics of an update."""
+        for name, value in statistics.items():
+            self._values.setdefault(name, []).append(value)
+
+    def mean(self, name: str) -> float | None:
+        """The mean of a statistic; None where no update had it."""
+        values = self._values.get(name)
+        return float(np.mean(values)) if values else None
+
+    def means(self) -> dict[str, float]:
+        """All of them."""
+        return {name: float(np.mean(values)) for name, values in self._values.items()}

@@ -1,0 +1,89 @@
+"""What an epoch is asked to do, and what it says it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from questloop.storage.store import StoredObject
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """One epoch of a run, as the pipeline orders it.
+
+    `step_end - step_start` steps are collected, rounded up to whole vector steps; the next plan begins at the
+    `step_end` that the report names.
+    """
+
+    run: str
+    epoch: int
+    fence: int
+    seed: int
+    step_start: int
+    step_end: int
+    reward_model_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class EpochProgress:
+    """Where a running epoch stands; sent after every update."""
+
+    epoch: int
+    step: int  # of the run
+    step_end: int
+    steps_per_second: float
+    episodes: int  # finished in this epoch
+    return_per_1000_steps: float
+    unique_rooms: int
+
+
+Progress = Callable[[EpochProgress], None]
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """An epoch in numbers. Every number is finite; what does not exist is None.
+
+    Returns are the environment's own: without shaping, without curiosity, not discounted.
+    """
+
+    run: str
+    epoch: int
+    step_start: int
+    step_end: int
+    seconds: float
+    steps_per_second: float
+    updates: int
+    runners_lost: int
+
+    episodes_finished: int
+    return_mean: float | None  # of finished episodes
+    return_best: float  # of finished and running episodes, so far in each
+    return_running_mean: float  # of the episodes that go on, so far in each
+    return_per_1000_steps: float  # of every step of the epoch: comparable also while no episode ends
+    episode_length_mean: float | None
+    unique_rooms: int  # of the epoch, all slots together
+    unique_rooms_per_episode: float  # mean over the episodes that were played in this epoch
+    milestones: dict[str, int]  # episodes of this epoch that have reached each, by key
+
+    losses: dict[str, float]  # means over the updates: policy_loss, vf_loss, entropy, kl, clip_fraction, ...
+    curiosity_mean: float | None  # mean intrinsic reward
+    shaping_mean: float | None  # mean shaping reward
+    shaping_weight: float
+    shaping_reason: str
+    reward_model_sha256: str | None
+
+    trajectory_hashes: tuple[str, ...]  # one a slot: observations and actions of the whole run so far
+    segments: int = 0  # exported
+    segments_completed: int = 0
+    pngs: int = 0
+    episodes: tuple[str, ...] = ()  # ids of the episodes whose `episode.json` was written
+    objects: tuple[StoredObject, ...] = field(default=(), repr=False)  # everything written, for the commit
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields but `objects`, as JSON values."""
+        document = asdict(self)
+        document.pop("objects")
+        return document

@@ -1,0 +1,97 @@
+"""An epoch's potential: its weight, its rewards, and the critic's change of ground when it changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from questloop.rewards.shaping import Potential, annealed, shaping
+from questloop.training.advantages import Values
+
+Floats = NDArray[np.float32]
+
+_REFIT_LR = 1e-3
+_REFIT_PASSES = 60
+_REFIT_GOOD = 0.02  # of the change's variance
+
+
+@dataclass(frozen=True)
+class Shaper:
+    """A weighted potential, frozen for an epoch. Without one every potential is 0."""
+
+    potential: Potential | None
+    weight: float
+    reason: str
+
+    @classmethod
+    def off(cls, reason: str = "off: no reward model yet") -> Shaper:
+        """No shaping."""
+        return cls(None, 0.0, reason)
+
+    @classmethod
+    def of(cls, potential: Potential | None, coef: float) -> Shaper:
+        """Weighted by `coef` and the potential's held-out accuracy."""
+        if coef == 0:
+            return cls.off("off: SHAPING_COEF is 0")
+        if potential is None:
+            return cls.off()
+        weight = annealed(coef, potential.accuracy, potential.accuracy_low)
+        return cls(potential if weight.value else None, weight.value, weight.reason)
+
+    @property
+    def active(self) -> bool:
+        """Whether it changes anything."""
+        return self.potential is not None
+
+    @property
+    def sha256(self) -> str | None:
+        """Of the reward model's file."""
+        return self.potential.sha256 if self.potential else None
+
+    @property
+    def identity(self) -> tuple[str | None, float]:
+        """Equal for equal potentials."""
+        return (self.sha256, self.weight)
+
+    def __call__(self, obs: Floats) -> Floats:
+        """Weighted potentials `[B]` of `obs[B, D]`."""
+        if self.potential is None:
+            return np.zeros(len(obs), np.float32)
+        return np.float32(self.weight) * self.potential(obs)
+
+    def rewards(self, phi: Values, boundary: NDArray[np.uint8], gamma: float) -> Floats:
+        """Shaping rewards `[T, N]` from weighted potentials in the shape of a rollout."""
+        return shaping(np.concatenate([phi.value, phi.last[None]]), phi.final, boundary, gamma)
+
+
+def refit_critic(critic: nn.Module, obs: Tensor, change: Tensor, rng: np.random.Generator) -> float:
+    """Shift the extrinsic value by `-change[B]` on `obs[B, D]`; the error left, as a share of the change's.
+
+    With potential Phi the value of a state is the unshaped value minus Phi (Ng et al. 1999), so a new
+    potential moves every value by `-(Phi_new - Phi_old)`. The critic is regressed to that before the first
+    advantages are taken; the policy is untouched, since it shares no layer with the critic.
+    """
+    with torch.no_grad():
+        targets = critic(obs)
+        targets[:, 0] -= change
+    scale = float(change.square().mean())
+    if scale < 1e-12:
+        return 0.0
+    optimizer = torch.optim.Adam(critic.parameters(), lr=_REFIT_LR)
+    residual = 1.0
+    for _ in range(_REFIT_PASSES):
+        losses = []
+        for rows in torch.from_numpy(rng.permutation(len(obs))).split(512):
+            loss = (critic(obs[rows]) - targets[rows]).square().sum(dim=1).mean()
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss.detach()))
+        residual = float(np.mean(losses)) / scale
+        if residual < _REFIT_GOOD:
+            break
+    return residual

@@ -1,0 +1,250 @@
+"""Epochs of one run in one process: Ray, runners and learner are started once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, Self
+
+import ray
+import torch
+
+from questloop.settings import Settings
+from questloop.storage.store import Store, StoredObject
+from questloop.training.algorithm import QuestConfig, QuestPPO, Update
+from questloop.training.autoscale import Layout, machine_cores
+from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpoint, write_checkpoint
+from questloop.training.cluster import quiet_stderr, start_ray
+from questloop.training.exports import Exports
+from questloop.training.meter import Averages, ReturnMeter, RoomMeter, chain_hashes
+from questloop.training.plan import EpochPlan, EpochProgress, EpochReport, Progress
+from questloop.training.potentials import find_potential
+from questloop.training.shaper import Shaper
+from questloop.training.world import World, game_world
+
+LEARNER_THREADS = min(4, machine_cores())
+_NO_HASH = "0" * 64
+
+
+class Trainer:
+    """Runs epochs; a context manager. The state at the end of an epoch is both in memory and in the store.
+
+    An epoch that follows the one in memory goes on from there; any other is restored from the checkpoint of
+    the epoch before it. Both ways give the same weights, counts and trajectories.
+    """
+
+    def __init__(self, settings: Settings, store: Store, world: World | None = None) -> None:
+        self.settings = settings
+        self.store = store
+        self.world = world or game_world(settings)
+        self._started_ray = False
+        self._algorithm: QuestPPO | None = None
+        self._at: tuple[str, int] | None = None  # run and epoch whose end is in memory
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run_epoch(self, plan: EpochPlan, progress: Progress | None = None) -> EpochReport:
+        """Collect and learn from the planned steps, export, write the checkpoint, report."""
+        self._go_to(plan)
+        began = time.perf_counter()
+        shaper = self._shaper(plan)
+        self.algorithm.learner.set_shaper(shaper)
+        self._meter.start_epoch()
+        self._rooms = RoomMeter()
+        self._losses = Averages()
+        self._exports.start_epoch(plan)
+        step, updates, lost = plan.step_start, 0, 0
+        while step < plan.step_end:
+            update = self.algorithm.step_once(self._steps_of_next(plan.step_end - step))
+            self._take_in(update)
+            step += update.rollout.action.size
+            updates += 1
+            lost += len(update.lost)
+            if progress is not None:
+                progress(self._progress(plan, step, time.perf_counter() - began))
+        seconds = time.perf_counter() - began
+        exported = self._exports.finish_epoch()
+        objects = [*exported.objects, *self._write(plan, step)]
+        self._at = (plan.run, plan.epoch)
+        return EpochReport(
+            run=plan.run,
+            epoch=plan.epoch,
+            step_start=plan.step_start,
+            step_end=step,
+            seconds=seconds,
+            steps_per_second=(step - plan.step_start) / max(seconds, 1e-9),
+            updates=updates,
+            runners_lost=lost,
+            **self._meter.summary(),
+            unique_rooms=len(self._rooms.visited),
+            unique_rooms_per_episode=self._rooms.rooms_per_episode,
+            milestones=self._rooms.milestone_counts(self.world.milestones),
+            losses=self._losses.means(),
+            curiosity_mean=self._losses.mean("curiosity_mean"),
+            shaping_mean=self._losses.mean("shaping_mean"),
+            shaping_weight=shaper.weight,
+            shaping_reason=shaper.reason,
+            reward_model_sha256=plan.reward_model_sha256,
+            trajectory_hashes=tuple(self._hashes),
+            segments=exported.segments,
+            segments_completed=exported.segments_completed,
+            pngs=exported.pngs,
+            episodes=tuple(record.id for record in exported.episodes),
+            objects=tuple(objects),
+        )
+
+    def close(self) -> None:
+        """Stop the runners, and Ray where it was started here."""
+        if self._algorithm is not None:
+            self._exports.abort()
+            self._algorithm.stop()
+            self._algorithm = None
+        if self._started_ray:
+            ray.shutdown()
+            self._started_ray = False
+
+    @property
+    def algorithm(self) -> QuestPPO:
+        """RLlib's Algorithm, built with the first epoch."""
+        assert self._algorithm is not None
+        return self._algorithm
+
+    # Beginning
+
+    def _go_to(self, plan: EpochPlan) -> None:
+        """Be at the end of the epoch before the planned one: in memory, from the store, or at the start."""
+        if self._at == (plan.run, plan.epoch - 1):
+            self._at = None
+            return
+        self._at = None
+        if self._algorithm is not None:
+            self._algorithm.stop()
+        self._build(plan)
+        if plan.epoch > 0:
+            self._restore(plan)
+
+    def _build(self, plan: EpochPlan) -> None:
+        self._started_ray |= not ray.is_initialized()
+        self.layout: Layout = start_ray(self.settings.training)
+        torch.set_num_threads(LEARNER_THREADS)
+        logging.getLogger("ray.rllib").setLevel(logging.ERROR)
+        config = quest_config(self.settings, self.world, self.layout, plan.seed)
+        with quiet_stderr():
+            self._algorithm = QuestPPO(config=config)
+        slots = self.layout.slots
+        self._meter = ReturnMeter(slots)
+        self._hashes = [_NO_HASH] * slots
+        self._shaped_by: dict[str, Any] = {"sha256": None, "weight": 0.0}
+        self._exports = Exports(self.settings, self.store, self.world, slots)
+
+    def _restore(self, plan: EpochPlan) -> None:
+        checkpoint = read_checkpoint(self.store, plan.epoch - 1, self.world.observation_version)
+        learner, counts = self.algorithm.learner, checkpoint.counts
+        learner.load_arrays(checkpoint.policy, checkpoint.optimizer, checkpoint.curiosity)
+        learner.load_counts(counts["learner"])
+        self.algorithm.runners_lost = counts["runners_lost"]
+        self._shaped_by = counts["shaped_by"]
+        potential = find_potential(
+            self.store, self._shaped_by["sha256"], plan.epoch, self.world.observation_version
+        )
+        learner.shaper = Shaper(potential, self._shaped_by["weight"], "before")
+        if counts["layout"] == [self.layout.runners, self.layout.slots_per_runner]:
+            self.algorithm.load_slot_states(checkpoint.slots["runners"])
+            self._meter.load_state_dict(checkpoint.slots["meter"])
+            self._hashes = list(counts["hashes"])
+            self._exports.load_state_dict(checkpoint.slots["exports"])
+        # Another number of slots begins new episodes; weights, statistics and counts go on.
+
+    def _shaper(self, plan: EpochPlan) -> Shaper:
+        potential = find_potential(
+            self.store, plan.reward_model_sha256, plan.epoch, self.world.observation_version
+        )
+        shaper = Shaper.of(potential, self.settings.exploration.shaping_coef)
+        self._shaped_by = {"sha256": shaper.sha256, "weight": shaper.weight}
+        return shaper
+
+    # Running
+
+    def _steps_of_next(self, rest: int) -> int:
+        """Vector steps of the next rollout: a whole one, or what is left, rounded up."""
+        return min(self.layout.rollout_steps, -(-rest // self.layout.slots))
+
+    def _take_in(self, update: Update) -> None:
+        per_runner = self.layout.slots_per_runner
+        for runner in update.lost:
+            mine = slice(runner * per_runner, (runner + 1) * per_runner)
+            self._meter.forget(mine)
+            self._hashes[mine] = [_NO_HASH] * per_runner
+        self._meter.add(update.rollout)
+        self._hashes = chain_hashes(self._hashes, update.rollout)
+        for sample in update.samples:
+            self._rooms.add(sample.runner, sample.report)
+        self._exports.add([sample.trace for sample in update.samples if sample.trace is not None])
+        self._losses.add(update.statistics)
+
+    def _progress(self, plan: EpochPlan, step: int, seconds: float) -> EpochProgress:
+        return EpochProgress(
+            epoch=plan.epoch,
+            step=step,
+            step_end=plan.step_end,
+            steps_per_second=(step - plan.step_start) / max(seconds, 1e-9),
+            episodes=len(self._meter.finished),
+            return_per_1000_steps=self._meter.per_1000_steps,
+            unique_rooms=len(self._rooms.visited),
+        )
+
+    # Ending
+
+    def _write(self, plan: EpochPlan, step: int) -> list[StoredObject]:
+        learner = self.algorithm.learner
+        policy, optimizer, curiosity = learner.arrays()
+        checkpoint = Checkpoint(
+            observation_version=self.world.observation_version,
+            policy=policy,
+            optimizer=optimizer,
+            curiosity=curiosity,
+            slots={
+                "runners": self.algorithm.slot_states(),
+                "meter": self._meter.state_dict(),
+                "exports": self._exports.state_dict(),
+            },
+            counts={
+                "run": plan.run,
+                "step": step,
+                "learner": learner.counts(),
+                "runners_lost": self.algorithm.runners_lost,
+                "shaped_by": self._shaped_by,
+                "layout": [self.layout.runners, self.layout.slots_per_runner],
+                "hashes": list(self._hashes),
+            },
+        )
+        written = write_checkpoint(self.store, plan.epoch, checkpoint)
+        return written + export_rllib(self.store, plan.epoch, self.algorithm)
+
+
+def quest_config(settings: Settings, world: World, layout: Layout, seed: int) -> QuestConfig:
+    """RLlib's configuration for `settings`."""
+    training, exploration = settings.training, settings.exploration
+    config = QuestConfig().play(
+        world.build, world.observation_space, world.action_space, layout.rollout_steps
+    )
+    config.record = world.recording is not None
+    config.rnd_coef = exploration.rnd_coef
+    config.env_runners(num_env_runners=layout.runners, num_envs_per_env_runner=layout.slots_per_runner)
+    config.learners(num_gpus_per_learner=training.learner_gpus)
+    config.training(
+        lr=training.lr,
+        gamma=training.gamma,
+        lambda_=training.gae_lambda,
+        clip_param=training.clip,
+        vf_clip_param=training.value_clip,
+        entropy_coeff=training.entropy_coef,
+        train_batch_size_per_learner=layout.batch_size,
+        minibatch_size=training.minibatch_size,
+        num_epochs=training.ppo_epochs,
+    )
+    return config.debugging(seed=seed, log_level="ERROR")

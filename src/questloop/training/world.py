@@ -1,0 +1,56 @@
+"""What is played: an environment for runners, and what the trainer must know about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+
+from questloop.game.actions import ACTION_COUNT
+from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
+from questloop.game.profile import Profile
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.rewards.total import Rewards
+from questloop.settings import Settings
+from questloop.training.batch_env import BatchEnv
+
+
+@dataclass(frozen=True)
+class World:
+    """`build(n)` makes `n` slots; it is sent to runner processes, so it holds values only."""
+
+    name: str
+    build: Callable[[int], BatchEnv]
+    observation_space: gym.Space
+    action_space: gym.Space
+    observation_version: int
+    milestones: tuple[str, ...] = ()
+    rewards: tuple[str, ...] = ()  # names of the reward's parts
+    recording: tuple[Rom, Profile, int] | None = None  # what segments are of; None: nothing is recorded
+
+
+def game_world(settings: Settings) -> World:
+    """The game of `settings`, with its rewards."""
+    from questloop.training.game_env import GameEnv
+
+    rom = Rom.load(settings.game.rom_path)
+    profile = profile_for(rom)
+    return World(
+        name=profile.name,
+        build=partial(
+            GameEnv,
+            game=settings.game,
+            rewards=settings.rewards,
+            png_stride=settings.store.png_stride,
+        ),
+        observation_space=gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32),
+        action_space=gym.spaces.Discrete(ACTION_COUNT),
+        observation_version=OBSERVATION_VERSION,
+        milestones=tuple(milestone.key for milestone in profile.milestones),
+        rewards=Rewards(1, settings.rewards).names,
+        recording=(rom, profile, settings.game.frame_skip),
+    )
