@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-MODULES = ("text", "rewards", "judge_rewards", "scoring", "data", "pipelines")
+MODULES = ("text", "rewards", "judge_rewards", "scoring", "data", "pipelines", "checkpoints", "callbacks")
 
 
 @pytest.mark.parametrize("name", MODULES)
