@@ -2,8 +2,11 @@
 
 import errno
 import json
+import os
+import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -101,6 +104,20 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(toy, tiny_model, ca
     for name in ("loss", "reward", "learning_rate"):
         assert [line[name] for line in stopped] == pytest.approx([line[name] for line in whole], abs=1e-4)
     assert (toy / "stopped" / "adapter_model.safetensors").exists() == bool(options.get("lora_r"))
+
+
+@pytest.mark.full  # half a minute, most of it two imports of the training stack
+def test_two_processes_share_a_run(toy, tiny_model):
+    command = argv(tiny_model, per_device_train_batch_size=16, steps=3, save_strategy="steps", save_steps=2)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    script = Path(__file__).parents[2] / "scripts" / "train_grpo.py"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(script.parents[1] / "src"), str(toy)])}
+    done = subprocess.run([*launch, str(script), *command], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("grpo: step 3 of 3") == 1  # one process speaks
+    assert [line["step"] for line in metrics(toy / "out")] == [1, 2, 3]
+    assert len(list((toy / "out" / "checkpoint-2").glob("rng_state_*.pth"))) == 2
+    assert newest_whole(toy / "out").name == "checkpoint-3"
 
 
 def test_another_run_is_not_mixed_in(toy, tiny_model, capsys):

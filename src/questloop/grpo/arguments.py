@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -140,9 +139,9 @@ class TrainerArguments(GRPOConfig):
         if total % generations:
             size = self.per_device_train_batch_size
             raise UsageError(
-                f"{total} completions a generation do not divide into groups of "
-                f"--num_generations {generations}: --per_device_train_batch_size {size} x {processes} processes "
-                f"x {accumulated} accumulated; make it a multiple of {generations}, for example "
+                f"{total} completions a generation do not divide into groups of --num_generations "
+                f"{generations}: --per_device_train_batch_size {size} x {processes} processes x "
+                f"{accumulated} accumulated; make it a multiple of {generations}, for example "
                 f"--per_device_train_batch_size {_next_multiple(size, generations)}"
             )
 
@@ -152,10 +151,7 @@ def parse(argv: Sequence[str]) -> tuple[ScriptArguments, TrainerArguments]:
     kinds: Any = (ScriptArguments, TrainerArguments)
     parser = TrlParser(kinds, prog="train_grpo.py", allow_abbrev=False)
     try:
-        with warnings.catch_warnings():
-            # TRL 1.16 still sets what transformers 5.24 renamed
-            warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
-            script, trainer = parser.parse_args_and_config(list(argv))
+        script, trainer = parser.parse_args_and_config(list(argv))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"--config: {error}") from None
     except IndexError:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -52,6 +53,8 @@ def run(argv: Sequence[str]) -> ExitCode:
     from questloop.grpo.callbacks import StopRequest
     from questloop.grpo.preflight import check
 
+    # TRL 1.16 still sets what transformers 5.24 renamed
+    warnings.filterwarnings("ignore", r"`\w*gradient_checkpointing\w*` is deprecated", FutureWarning)
     disable_progress_bar()
     datasets.disable_progress_bars()
     script, trainer = parse(argv)

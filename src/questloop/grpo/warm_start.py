@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +68,14 @@ def warm_start(
 
 def _config(script: ScriptArguments, trainer: TrainerArguments, folder: Path) -> Any:
     shared = {name: getattr(trainer, name) for name in _SHARED}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
-        return SFTConfig(
-            output_dir=str(folder),
-            max_steps=script.warm_start_steps,
-            learning_rate=script.warm_start_learning_rate,
-            warmup_steps=min(10, script.warm_start_steps // 10),
-            max_length=None,
-            **shared,
-        )
+    return SFTConfig(
+        output_dir=str(folder),
+        max_steps=script.warm_start_steps,
+        learning_rate=script.warm_start_learning_rate,
+        warmup_steps=min(10, script.warm_start_steps // 10),
+        max_length=None,
+        **shared,
+    )
 
 
 def _example(row: Row, column: str) -> Row:
