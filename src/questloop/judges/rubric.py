@@ -15,6 +15,8 @@ from questloop.llm.routes import Role
 PROMPT_VERSION = "v1"
 TEMPERATURE = 0.7
 MAX_REPLY_TOKENS = 220
+STEPS = [step / 20 for step in range(21)]
+"""scores that a server with enforced schemas lets a model give; any number from 0 to 1 is read"""
 
 
 class Criterion(StrEnum):
@@ -57,11 +59,13 @@ class Judge:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON schema of an answer. The reason comes first: a model that argues first scores better."""
-        criterion = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
-        properties: dict[str, Any] = {"reason": {"type": "string", "maxLength": 240}}
-        properties |= {name.value: criterion for name in self.criteria}
-        properties["overall"] = {"type": "number", "minimum": 0, "maximum": 1}
+        """JSON schema of an answer. The reason comes first: what is written first bears on what follows.
+
+        Scores are an enumeration, since servers that enforce a schema ignore the range of a number.
+        """
+        properties: dict[str, Any] = {"reason": {"type": "string", "maxLength": 160}}
+        properties |= {name.value: {"enum": [*STEPS, None]} for name in self.criteria}
+        properties["overall"] = {"enum": STEPS}
         return {
             "type": "object",
             "properties": properties,
@@ -74,6 +78,8 @@ STATE = Judge("state", Role.STATE, (Criterion.PROGRESS, Criterion.DIALOG, Criter
 PUZZLE = Judge("puzzle", Role.PUZZLE, (Criterion.PUZZLE,))
 VISION = Judge("vision", Role.VISION, (Criterion.NOVELTY,), pictures=True)
 JUDGES = (STATE, PUZZLE, VISION)
+PAIRWISE = Judge("pairwise", Role.STATE, ())
+"""its `overall` is the probability that the first of two segments is the better one"""
 
 
 @cache

@@ -69,7 +69,10 @@ def judge(role: Role, text: str, picture: bytes | None) -> Answer:
 def compare(first: str, second: str) -> Answer:
     """The probability that the segment `first` moved the adventure on further than `second`."""
     gap = _progress_points(read(first)) - _progress_points(read(second))
-    return {"reason": f"rule-based: {gap:+.2f} points of progress", "p": round(1 / (1 + math.exp(-gap)), 4)}
+    return {
+        "reason": f"rule-based: {gap:+.2f} points of progress",
+        "overall": round(1 / (1 + math.exp(-gap)), 4),
+    }
 
 
 def _state(reading: Reading, _: bytes | None) -> Answer:

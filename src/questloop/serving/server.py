@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse
 
 from questloop.errors import UnavailableError
 from questloop.judges import rules
+from questloop.judges.pairwise import SEPARATOR
 from questloop.llm.routes import EMBEDDED_MODELS, Role
 from questloop.serving.protocol import ChatRequest, completion
 
@@ -120,7 +121,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _rule_based(role: Role) -> Handler:
     def answer(request: ChatRequest) -> Mapping[str, Any]:
         text = request.user.text
-        first, found, second = text.partition("\nB:\n")
+        first, found, second = text.partition(SEPARATOR)
         if found:
             return rules.compare(first, second)
         return rules.judge(role, text, request.user.png)

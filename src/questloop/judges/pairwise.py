@@ -1,0 +1,163 @@
+"""Which of two segments is better, asked in both orders: another source of preferences.
+
+Every pair is asked as (a, b) and as (b, a); `p = (p(a, b) + 1 - p(b, a)) / 2`. Where the two orders
+contradict each other the judge follows the order, not the play, and the pair is a tie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from questloop.errors import UsageError
+from questloop.judges.evaluate import Load
+from questloop.judges.request import Case, prepare
+from questloop.judges.rubric import PAIRWISE
+from questloop.judges.scores import JudgeScores, Score
+from questloop.judges.seat import Cases, Progress, Seat, run_lanes
+from questloop.judges.segment import SegmentInfo
+from questloop.llm.client import ChatClient
+from questloop.settings import JudgeSettings
+from questloop.storage import keys
+from questloop.storage.store import Store, StoredObject
+
+SEPARATOR = "\nB:\n"
+
+
+class Preference(BaseModel):
+    """A line of `preferences.jsonl`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = 1
+    a: str
+    b: str
+    """segment ids"""
+    p: Score | None
+    """probability that a is better; 0.5 is a tie, kept; None: an order without a quorum"""
+    flip: bool
+    """the two orders contradict each other"""
+    p_ab: Score | None
+    p_ba: Score | None
+    """what was answered when b was shown first: the probability that b is better"""
+    model: str
+    fingerprint: str
+
+
+class PairSummary(BaseModel):
+    """A pairwise pass."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pairs: int
+    valid: int
+    ties: int
+    flips: int
+    first_bias: float | None
+    """mean of p(a, b) + p(b, a) - 1: above 0, the judge leans to what it is shown first"""
+    accuracy: float | None
+    """share of the pairs with different known outcomes where the better-liked one has the milestone; a tie
+    counts half"""
+    known: int
+    """pairs with different known outcomes"""
+    model: str
+    fingerprint: str
+
+
+async def compare_epoch(
+    store: Store,
+    epoch: int,
+    segments: Sequence[SegmentInfo],
+    load: Load,
+    client: ChatClient,
+    settings: JudgeSettings,
+    *,
+    pairs: int,
+    outcomes: Mapping[str, bool] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    announce: Callable[[str], None] = print,
+) -> tuple[PairSummary, StoredObject]:
+    """Judge `pairs` pairs of segments of different episodes and write `preferences.jsonl`.
+
+    Resumable and cached as `evaluate_epoch` is, by the same journal.
+    """
+    chosen = choose_pairs(segments, pairs, seed)
+    if not chosen:
+        raise UsageError(f"epoch {epoch}: pairs need segments of two episodes or more")
+    asked = [order for a, b in chosen for order in ((a, b), (b, a))]
+    seat = Seat.take(PAIRWISE, store, client, settings.judge_votes, seed)
+
+    def make(number: int) -> Case:
+        first, second = asked[number]
+        text = f"A:\n{prepare(load(first)).text}\n{SEPARATOR}{prepare(load(second)).text}"
+        return Case(pair_id(first, second), "", text, ())
+
+    announce(f"comparing {len(chosen)} pairs x 2 orders x {settings.judge_votes} votes ({seat.route.model})")
+    async with Cases(len(asked), make, ahead=2 * client.settings.llm_concurrency) as cases:
+        await run_lanes([seat], cases, progress)
+    found = [preference(a, b, seat.answers[pair_id(a, b)], seat.answers[pair_id(b, a)]) for a, b in chosen]
+    lines = b"".join(item.model_dump_json().encode() + b"\n" for item in found)
+    written = store.put(keys.preferences(epoch), lines, durable=True)
+    return summarise_pairs(found, outcomes or {}), written
+
+
+def preference(a: str, b: str, ab: JudgeScores, ba: JudgeScores) -> Preference:
+    """The two orders of a pair as one preference."""
+    p, flip = None, False
+    if ab.overall is not None and ba.overall is not None:
+        flip = (ab.overall - 0.5) * (0.5 - ba.overall) < 0
+        p = 0.5 if flip else round((ab.overall + 1 - ba.overall) / 2, 6)
+    return Preference(
+        a=a, b=b, p=p, flip=flip, p_ab=ab.overall, p_ba=ba.overall, model=ab.model, fingerprint=ab.fingerprint
+    )
+
+
+def choose_pairs(segments: Sequence[SegmentInfo], count: int, seed: int) -> list[tuple[str, str]]:
+    """At most `count` pairs of different episodes, no segment in many more pairs than another, seeded."""
+
+    def key(*parts: str) -> str:
+        return hashlib.sha256(":".join([str(seed), *parts]).encode()).hexdigest()
+
+    order = sorted(segments, key=lambda info: key(info.segment_id))
+    chosen: list[tuple[str, str]] = []
+    for distance in range(1, len(order) // 2 + 1):
+        for place, info in enumerate(order):
+            other = order[(place + distance) % len(order)]
+            twice = 2 * distance == len(order) and place >= distance
+            if info.episode_id == other.episode_id or twice:
+                continue
+            if len(chosen) == count:
+                return chosen
+            chosen.append((info.segment_id, other.segment_id))
+    return chosen
+
+
+def pair_id(first: str, second: str) -> str:
+    """The id of a case that shows `first` before `second`."""
+    return f"{first}|{second}"
+
+
+def summarise_pairs(found: Sequence[Preference], outcomes: Mapping[str, bool]) -> PairSummary:
+    """Figures of a pairwise pass."""
+    valid = [item for item in found if item.p is not None]
+    leans = [item.p_ab + item.p_ba - 1 for item in valid if item.p_ab is not None and item.p_ba is not None]
+    hits = [
+        0.5 if item.p == 0.5 else float((item.p > 0.5) == outcomes[item.a])
+        for item in valid
+        if item.p is not None and outcomes.get(item.a) is not None
+        if outcomes.get(item.b) == (not outcomes[item.a])
+    ]
+    return PairSummary(
+        pairs=len(found),
+        valid=len(valid),
+        ties=sum(item.p == 0.5 for item in valid),
+        flips=sum(item.flip for item in valid),
+        first_bias=round(sum(leans) / len(leans), 6) if leans else None,
+        accuracy=round(sum(hits) / len(hits), 6) if hits else None,
+        known=len(hits),
+        model=found[0].model,
+        fingerprint=found[0].fingerprint,
+    )

@@ -1,0 +1,168 @@
+"""Judges at work: what each is asked, in which order, and what it has answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from questloop.errors import UnavailableError
+from questloop.judges import rules
+from questloop.judges.journal import Journal
+from questloop.judges.request import Case, content_hash, judge_fingerprint, messages
+from questloop.judges.rubric import Judge
+from questloop.judges.scores import JudgeScores
+from questloop.judges.votes import DETERMINISTIC_PREFIX, TRANSPORT, Voter, seeds_of
+from questloop.llm.client import ChatClient
+from questloop.llm.reply import FailureReason
+from questloop.llm.routes import Route
+from questloop.storage.store import Store
+from questloop.telemetry import metrics
+
+GIVE_UP_AFTER = 10
+"""judgements in a row without any answer after which a judge counts as gone"""
+MISCONFIGURED = frozenset({FailureReason.UNREACHABLE.value, FailureReason.REFUSED.value})
+"""failures that, at the very first request, speak of settings rather than of a bad moment"""
+
+Progress = Callable[[int, int], None]
+"""called with judgements done and judgements in all"""
+
+
+@dataclass
+class Seat:
+    """A judge in a pass. Each prompt is judged once a fingerprint, in this pass or an earlier one."""
+
+    judge: Judge
+    route: Route
+    voter: Voter
+    journal: Journal
+    answers: dict[str, JudgeScores] = field(default_factory=dict)
+    """by the id of the case"""
+    _silent: int = field(default=0, init=False)
+    """judgements in a row that no request answered"""
+
+    @classmethod
+    def take(cls, judge: Judge, store: Store, client: ChatClient, votes: int, seed: int) -> Seat:
+        """Find the judge's model, its fingerprint and what it has judged before."""
+        route = client.route(judge.role)
+        scorer = rules.VERSION if route.model.startswith(DETERMINISTIC_PREFIX) else ""
+        mark = judge_fingerprint(judge, route.model, route.images, votes, scorer)
+        voter = Voter(client, judge, route.model, mark, seeds_of(seed, votes))
+        return cls(judge, route, voter, Journal(store, judge.name, mark))
+
+    @property
+    def fingerprint(self) -> str:
+        return self.voter.fingerprint
+
+    async def run(self, cases: Cases, advance: Callable[[], None]) -> None:
+        """Judge every case.
+
+        The first one alone: it fills the server's prefix cache and shows what the server can do. Then twice
+        as many workers as requests in flight, so that one is always ready when a slot comes free.
+        """
+        await self._judge(await cases.get(0))
+        advance()
+        numbers = iter(range(1, len(cases)))
+
+        async def work() -> None:
+            for number in numbers:
+                await self._judge(await cases.get(number))
+                advance()
+
+        workers = min(2 * self.voter.client.settings.llm_concurrency, len(cases) - 1)
+        await run_all(work() for _ in range(workers))
+
+    async def _judge(self, case: Case) -> None:
+        content = content_hash(self.judge, case, self.route.images)
+        if content in self.journal:
+            self.answers[case.segment_id] = await asyncio.to_thread(self.journal.read, content)
+            return
+        answer = await self.voter.ask(messages(self.judge, case, self.route.images))
+        self._measure(answer)
+        self._listen(answer)
+        await asyncio.to_thread(self.journal.write, content, answer)
+        self.answers[case.segment_id] = answer
+
+    def _measure(self, answer: JudgeScores) -> None:
+        metrics.judge_latency_seconds.labels(self.judge.name).observe(answer.latency_s)
+        for vote in answer.votes:
+            if vote.invalid is not None:
+                metrics.judge_invalid_total.labels(self.judge.name, vote.invalid.value).inc()
+
+    def _listen(self, answer: JudgeScores) -> None:
+        """Raise where the judge is gone or was never there, rather than fill a pass with invalid votes."""
+        failed = [vote for vote in answer.votes if vote.invalid in TRANSPORT]
+        self._silent = self._silent + 1 if len(failed) == len(answer.votes) else 0
+        if not self._silent:
+            return
+        misconfigured = failed[-1].invalid in MISCONFIGURED and not self.answers
+        if misconfigured or self._silent >= GIVE_UP_AFTER:
+            hint = "; LLM_IMAGES=off for a model without vision" if self.judge.pictures else ""
+            raise UnavailableError(
+                f"{self.judge.name} judge ({self.route.model}): {failed[-1].reason}{hint}; "
+                "what was judged is kept, the same command goes on"
+            )
+
+
+class Cases:
+    """Cases by number, each made once, a little ahead of use and off the event loop."""
+
+    def __init__(self, count: int, make: Callable[[int], Case], ahead: int) -> None:
+        self._count, self._make, self._ahead = count, make, ahead
+        self._tasks: dict[int, asyncio.Task[Case]] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def get(self, number: int) -> Case:
+        """The case; those that follow are begun."""
+        for following in range(self._next, min(number + self._ahead, self._count)):
+            self._tasks[following] = asyncio.create_task(asyncio.to_thread(self._make, following))
+        self._next = max(self._next, min(number + self._ahead, self._count))
+        return await self._tasks[number]
+
+
+async def run_lanes(seats: Sequence[Seat], cases: Cases, progress: Progress | None) -> None:
+    """Have every judge judge every case.
+
+    Servers work side by side; on one server its judges follow one another, so that requests with a common
+    prefix follow one another too.
+    """
+    total, done = len(cases) * len(seats), 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total)
+
+    lanes: dict[str, list[Seat]] = {}
+    for seat in seats:
+        lanes.setdefault(seat.route.url, []).append(seat)
+
+    async def run_lane(lane: Sequence[Seat]) -> None:
+        for seat in lane:
+            await seat.run(cases, advance)
+
+    await run_all(run_lane(lane) for lane in lanes.values())
+
+
+async def run_all(jobs: Iterable[Awaitable[None]]) -> None:
+    """Run all at once; the first error ends the others and is raised."""
+    tasks = [asyncio.ensure_future(job) for job in jobs]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
