@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from questloop.cli import doctor, play, states
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -27,6 +28,11 @@ def version() -> None:
     from questloop import __version__
 
     print(__version__)
+
+
+app.command()(play.play)
+app.command()(doctor.doctor)
+app.add_typer(states.app, name="states")
 
 
 def main() -> None:

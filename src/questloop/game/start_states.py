@@ -65,14 +65,16 @@ class StartStates:
         raise UsageError(f"no start state {name!r}; there are {', '.join(s.name for s in self.states)}")
 
 
-def load_start_states(rom: Rom, profile: Profile, where: str | None = None) -> StartStates:
-    """The start states of a run: those in the folder or store `where`, else the game's own.
+def load_start_states(
+    rom: Rom, profile: Profile, where: str | None = None, milestones: bool = False
+) -> StartStates:
+    """The start states of a run: those in the folder or store `where`, else the game's own (`beginnings`).
 
     Raises `BadDataError` where one was made with another ROM, PyBoy or layout, naming what changed and the
     command that makes it again.
     """
     if where is None:
-        return StartStates(tuple(beginnings(rom, profile)))
+        return StartStates(tuple(beginnings(rom, profile, milestones)))
     states = read_start_states(where)
     for item in states:
         item.state.require(rom.sha256, PYBOY_VERSION, profile.layout.hash, f"start state {item.name}")

@@ -1,0 +1,87 @@
+"""`questloop doctor`: what is wrong with this set-up, and how to mend it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from questloop.errors import QuestloopError
+from questloop.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from questloop.settings import Settings
+
+
+@dataclass(frozen=True)
+class Check:
+    """A line of the report: what was looked at, whether it is right, and what is wrong or was found."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+def doctor(
+    rom: Annotated[
+        Path | None, typer.Option(help="ROM to check; unset: ROM_PATH or the bundled game")
+    ] = None,
+    start_states: Annotated[str | None, typer.Option(help="folder or store of start states")] = None,
+    steps: Annotated[int, typer.Option(min=200, help="steps of random play")] = 2000,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Check the set-up: the ROM, and what is read from it while random inputs run.
+
+    Examples:
+
+        questloop doctor
+
+        questloop doctor --rom zelda.gbc --start-states states
+    """
+    from questloop import settings
+
+    loaded = settings.load(flags={"rom_path": rom, "start_states": start_states})
+    checks = list(_run(loaded, steps))
+    if as_json:
+        print(json.dumps({"ok": all(c.ok for c in checks), "checks": [asdict(c) for c in checks]}))
+    else:
+        for check in checks:
+            print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
+    if not all(check.ok for check in checks):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _run(settings: Settings, steps: int) -> Iterator[Check]:
+    for name, check in CHECKS:
+        try:
+            yield from check(settings, steps)
+        except QuestloopError as error:
+            yield Check(name, False, str(error))
+
+
+def check_game(settings: Settings, steps: int) -> Iterator[Check]:
+    """The ROM loads, a profile plays it, its start states fit, and the gates stay quiet in random play."""
+    from questloop.game import gates
+    from questloop.game.profiles import profile_for
+    from questloop.game.rom import Rom
+    from questloop.game.start_states import load_start_states
+
+    rom = Rom.load(settings.game.rom_path)
+    profile = profile_for(rom)
+    yield Check("rom", True, f"{rom.path} ({rom.title!r}, sha256 {rom.sha256[:12]}), profile {profile.name}")
+    starts = load_start_states(rom, profile, settings.game.start_states)
+    yield Check("start states", True, ", ".join(item.name for item in starts.states))
+    for start in starts.states:
+        findings = gates.check_game(rom, profile, start, steps, settings.loop.seed)
+        for finding in findings:
+            yield Check(f"taps from {start.name}", False, f"{finding.gate}: {finding.reason}")
+        if not findings:
+            yield Check(f"taps from {start.name}", True, f"quiet in {steps} random steps")
+
+
+CHECKS: tuple[tuple[str, Callable[[Settings, int], Iterator[Check]]], ...] = (("game", check_game),)
+"""Name and function of each check, in order; a check yields what it finds or raises a `QuestloopError`."""

@@ -1,0 +1,87 @@
+"""Frames to a picture or a film: PNG (the last frame), GIF, or MP4 (extra `video`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from questloop.errors import BadDataError, MissingExtraError, UsageError
+
+Frame = NDArray[np.uint8]
+"""u8[144, 160, 3]"""
+
+SCALE = 3
+"""Screen pixels a Game Boy pixel, in films and pictures."""
+
+FORMATS = (".png", ".gif", ".mp4")
+
+
+def write_film(path: Path, frames: Iterable[Frame], fps: float) -> int:
+    """Write `frames` to `path` in the format of its suffix; returns how many there were.
+
+    The file appears when it is whole. Raises `UsageError` for an unknown suffix and `MissingExtraError` where
+    MP4 needs PyAV.
+    """
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise UsageError(f"--output {path}: a film ends in {', '.join(FORMATS)}")
+    part = path.with_name(f".{path.name}.part{path.suffix}")
+    try:
+        count = writer(part, frames, fps)
+        part.replace(path)
+    except OSError as error:
+        raise BadDataError(
+            f"--output {path}: {error.strerror or error}; name a file that can be written"
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+def _write_png(path: Path, frames: Iterable[Frame], fps: float) -> int:
+    count = 0
+    for count, frame in enumerate(frames, 1):  # noqa: B007 - the last one is what is kept
+        pass
+    if count:
+        _image(frame).save(path)
+    return _at_least_one(count)
+
+
+def _write_gif(path: Path, frames: Iterable[Frame], fps: float) -> int:
+    images = [_image(frame).quantize(colors=64, dither=Image.Dither.NONE) for frame in frames]
+    _at_least_one(len(images))
+    duration_ms = max(20, round(1000 / fps))
+    images[0].save(path, save_all=True, append_images=images[1:], duration=duration_ms, loop=0)
+    return len(images)
+
+
+def _write_mp4(path: Path, frames: Iterable[Frame], fps: float) -> int:
+    try:
+        import av
+    except ImportError:
+        raise MissingExtraError("av", "video") from None
+    count = 0
+    with av.open(str(path), "w") as film:
+        stream = film.add_stream("libx264", rate=round(fps))
+        stream.width, stream.height, stream.pix_fmt = 160 * SCALE, 144 * SCALE, "yuv420p"
+        for count, frame in enumerate(frames, 1):  # noqa: B007 - counted
+            film.mux(stream.encode(av.VideoFrame.from_image(_image(frame))))
+        film.mux(stream.encode())
+    return _at_least_one(count)
+
+
+def _image(frame: Frame) -> Image.Image:
+    return Image.fromarray(frame).resize((160 * SCALE, 144 * SCALE), Image.Resampling.NEAREST)
+
+
+def _at_least_one(count: int) -> int:
+    if not count:
+        raise UsageError("nothing was played: ask for at least one step")
+    return count
+
+
+_WRITERS = {".png": _write_png, ".gif": _write_gif, ".mp4": _write_mp4}

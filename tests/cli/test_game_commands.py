@@ -1,0 +1,131 @@
+"""`questloop doctor`, `states` and `play`, as a user runs them."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from questloop.cli import app
+from questloop.exit_codes import ExitCode
+from questloop.game.rom import Rom
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Run a command in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str):
+        monkeypatch.setattr(sys, "argv", ["questloop", *arguments])
+        with pytest.raises(SystemExit) as end:
+            app.main()
+        captured = capsys.readouterr()
+        return int(end.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+def test_doctor_is_content_with_the_bundled_game(run):
+    code, out, _ = run("doctor", "--steps", "400")
+    assert code == ExitCode.DONE
+    assert "profile mossgrove" in out
+    assert "FAIL" not in out
+
+
+def test_doctor_names_what_is_wrong(run, tmp_path):
+    (tmp_path / "cut.gbc").write_bytes(Rom.load().data[:1000])
+    code, out, _ = run("doctor", "--rom", "cut.gbc", "--json")
+    report = json.loads(out)
+    assert code == ExitCode.FAILED
+    assert not report["ok"]
+    assert "cut.gbc is cut off" in report["checks"][0]["detail"]
+
+
+def test_states_are_captured_listed_and_verified(run, tmp_path):
+    (tmp_path / "inputs.txt").write_text("NOP 180\nRIGHT 16\n")
+    assert run("states", "capture", "east", "--script", "inputs.txt", "--weight", "2")[0] == ExitCode.DONE
+    assert run("states", "capture", "--milestones", "--in", "states")[0] == ExitCode.DONE
+    code, out, _ = run("states", "list", "--json")
+    listed = {item["name"]: item["weight"] for item in json.loads(out)}
+    assert code == ExitCode.DONE
+    assert listed["east"] == 2
+    assert listed["start"] == 1
+    assert run("states", "verify")[0] == ExitCode.DONE
+    code, out, _ = run(
+        "play", "--start", "east", "--start-states", "states", "--steps", "2", "--output", "a.png"
+    )
+    assert code == ExitCode.DONE
+
+
+def test_a_state_of_another_rom_fails_verification_and_says_what_to_do(run, tmp_path):
+    assert run("states", "capture", "--milestones")[0] == ExitCode.DONE
+    data = bytearray(Rom.load().data)
+    data[0x7F00] ^= 0xFF
+    (tmp_path / "newer.gbc").write_bytes(data)
+    code, out, _ = run("states", "verify", "--rom", "newer.gbc")
+    assert code == ExitCode.BAD_DATA
+    assert "ROM" in out
+    assert "questloop states capture" in out
+
+
+def test_a_state_that_pyboy_saved_is_taken(run, tmp_path):
+    from questloop.game.emulator import Emulator
+    from questloop.game.profiles.mossgrove import PROFILE
+
+    emulator = Emulator(Rom.load(), PROFILE.layout)
+    emulator.step(7, 180)
+    (tmp_path / "mine.state").write_bytes(emulator.save().data)
+    assert run("states", "capture", "mine", "--pyboy-state", "mine.state")[0] == ExitCode.DONE
+    assert run("states", "verify")[0] == ExitCode.DONE
+    (tmp_path / "mine.state").write_bytes(emulator.save().data[:99])
+    code, _, err = run("states", "capture", "mine", "--pyboy-state", "mine.state")
+    assert (code, "cut off" in err) == (ExitCode.BAD_DATA, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["x"], ["--milestones", "x"], ["--window"], ["x", "--window", "--script", "f"], []],
+)
+def test_capture_wants_one_way(run, arguments):
+    code, _, err = run("states", "capture", *arguments)
+    assert code == ExitCode.USAGE
+    assert "one of --script" in err
+
+
+@pytest.mark.parametrize("name", ["film.gif", "film.mp4", "film.png"])
+def test_play_records(run, tmp_path, name):
+    code, out, _ = run("play", "--steps", "8", "--output", name)
+    assert (code, out.strip()) == (ExitCode.DONE, f"{name}: 8 frames")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    if name.endswith(".gif"):
+        assert Image.open(tmp_path / name).n_frames > 1
+    if name.endswith(".png"):
+        assert np.asarray(Image.open(tmp_path / name)).shape == (432, 480, 3)
+
+
+def test_play_is_seeded(run, tmp_path):
+    films = []
+    for seed in ("1", "1", "2"):
+        assert run("play", "--steps", "60", "--seed", seed, "--output", "a.png")[0] == ExitCode.DONE
+        films.append((tmp_path / "a.png").read_bytes())
+    assert films[0] == films[1] != films[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--output", "a.avi"], ".png, .gif, .mp4"),
+        (["--output", "none/a.png"], "none/a.png"),
+        (["--script", "none"], "input script none"),
+        (["--start", "moon"], "no start state 'moon'"),
+        (["--script", "x", "--window"], "not both"),
+    ],
+)
+def test_play_refuses_in_one_line(run, tmp_path, arguments, named):
+    code, _, err = run("play", *arguments)
+    assert code in (ExitCode.USAGE, ExitCode.BAD_DATA)
+    assert named in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
