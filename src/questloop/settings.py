@@ -48,6 +48,13 @@ class LLMBackend(StrEnum):
     GATEWAY = "gateway"
 
 
+class Placement(StrEnum):
+    """Which machine a fleet job is put on."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
 class _Group(BaseSettings):
     model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True, populate_by_name=True)
 
@@ -208,10 +215,34 @@ class FleetSettings(_Group):
         SecretStr("sqlite:///questloop-fleet.sqlite3"), description="SQLite file or PostgreSQL URL"
     )
     nats_url: SecretStr | None = Field(None, description="unset: an embedded server on 127.0.0.1:4222")
+    nats_credentials: Path | None = Field(None, description="NATS credentials file")
+    nats_ca_bundle: Path | None = Field(None, description="CA of the NATS server's certificate")
     poll_interval_s: float = Field(10, gt=0, description="between two polls of a machine, seconds")
-    pending_timeout_s: float = Field(300, gt=0, description="a job pending longer is queued again, seconds")
+    poll_timeout_s: float = Field(20, gt=0, description="time limit of one machine's poll")
+    poll_concurrency: int = Field(64, ge=1, description="machines polled at once")
+    pending_timeout_s: float = Field(
+        300,
+        gt=0,
+        description="a pending job is tried anew after this; a larger one then gets a machine kept free",
+    )
     max_retries: int = Field(3, ge=0, description="retries of a job with a retryable failure")
-    lease_s: float = Field(60, gt=0, description="lease of an attempt, seconds")
+    retry_backoff_s: float = Field(10, ge=0, description="wait before the first retry; doubles each time")
+    retry_backoff_max_s: float = Field(600, ge=0, description="longest wait before a retry, seconds")
+    lease_s: float = Field(
+        60, gt=0, description="a dispatcher's hold on its jobs; another adopts them after it"
+    )
+    runner_lease_s: float = Field(
+        3600, gt=0, description="a job ends itself after this long without word from any dispatcher"
+    )
+    heartbeat_timeout_s: float = Field(60, gt=0, description="a runner silent for longer is killed and lost")
+    sweep_interval_s: float = Field(2, gt=0, description="how often the queue is read without a message")
+    watch_interval_s: float = Field(2, gt=0, description="how often running jobs are looked at")
+    ssh_timeout_s: float = Field(20, gt=0, description="time limit of connecting and of one command")
+    placement: Placement = Field(Placement.PACK, description="pack fills a machine first, spread evens out")
+    set_aside_after: int = Field(3, ge=1, description="failures in a row that set a machine aside")
+    foreign_memory_mb: int = Field(
+        600, ge=0, description="memory in use above which an unclaimed GPU is taken"
+    )
     log_dir: Path = Field(Path("logs"), description="job logs, {job_id}.log")
 
 

@@ -1,0 +1,210 @@
+"""Jobs: the one place where a status changes, and what users do to jobs."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from sqlalchemy import Select, insert, select, update
+from sqlalchemy.orm import Session
+
+from questloop.errors import UsageError
+from questloop.fleet.database import Database, now
+from questloop.fleet.models import Attempt, Job, JobEvent
+from questloop.fleet.states import TRANSITIONS, JobKind, JobStatus
+
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class UnknownJobError(UsageError):
+    """No job has this id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"no job {job_id!r}: `questloop fleet jobs` lists them")
+
+
+class JobRequest(BaseModel):
+    """A job as a user asks for it: by flags, YAML or from Python."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    job_id: str = Field(default_factory=lambda: new_job_id())
+    kind: JobKind = JobKind.GRPO
+    model: str | None = None
+    dataset: str | None = None
+    reward_function: str | None = None
+    arguments: dict[str, Any] | list[str] = Field(default_factory=dict)
+    inputs: dict[str, str] = Field(default_factory=dict, description="file name in the job's folder: source")
+    output_url: str | None = None
+    priority: int = Field(0, ge=-1000, le=1000)
+    gpus: int = Field(1, ge=0, le=64)
+    memory_mb: int = Field(0, ge=0)
+    shared: bool = False
+    max_retries: int = Field(3, ge=0)
+
+    @field_validator("job_id")
+    @classmethod
+    def _plain(cls, value: str) -> str:
+        if not valid_job_id(value):
+            raise ValueError(
+                "use letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.shared and not (self.gpus and self.memory_mb):
+            raise ValueError("shared needs gpus and memory_mb: what is not declared cannot be shared")
+        return self
+
+
+def new_job_id() -> str:
+    """A fresh, readable id."""
+    return f"job-{secrets.token_hex(5)}"
+
+
+def valid_job_id(job_id: str) -> bool:
+    """Whether `job_id` may name a folder and a file."""
+    return _JOB_ID.fullmatch(job_id) is not None
+
+
+def parse_request(values: dict[str, Any]) -> JobRequest:
+    """A request from plain values; raises `UsageError` naming the field."""
+    try:
+        return JobRequest.model_validate(values)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, item['loc'])) or 'job'}: {item['msg']}" for item in error.errors()]
+        raise UsageError("; ".join(problems)) from None
+
+
+def submit(db: Database, request: JobRequest) -> str:
+    """Queue a job and return its id."""
+    with db.write() as session:
+        if session.get(Job, request.job_id) is not None:
+            raise UsageError(f"job {request.job_id!r} exists: choose another --job-id")
+        session.add(Job(**request.model_dump()))
+        _record(session, request.job_id, None, JobStatus.QUEUED)
+    return request.job_id
+
+
+def cancel(db: Database, job_id: str) -> JobStatus:
+    """Cancel a job and return its status now.
+
+    A running one becomes `cancelled` when its whole process group is gone. What has ended stays as it is.
+    """
+    with db.write() as session:
+        job = session.get(Job, job_id, with_for_update=True)
+        if job is None:
+            raise UnknownJobError(job_id)
+        if job.status is JobStatus.RUNNING:
+            moment = job.cancel_requested_at or now(session)
+            session.execute(update(Job).where(Job.job_id == job_id).values(cancel_requested_at=moment))
+            return JobStatus.RUNNING
+        status = job.status
+        if status is JobStatus.LOST or (status is JobStatus.FAILED and not is_final(job)):
+            move(session, job_id, status, JobStatus.QUEUED, reason="cancel")
+            status = JobStatus.QUEUED
+        if status in (JobStatus.QUEUED, JobStatus.PENDING):
+            move(session, job_id, status, JobStatus.CANCELLED, reason="cancel", finished_at=now(session))
+            status = JobStatus.CANCELLED
+        return status
+
+
+def retry(db: Database, job_id: str) -> None:
+    """Queue a failed job again with all its retries."""
+    with db.write() as session:
+        job = session.get(Job, job_id, with_for_update=True)
+        if job is None:
+            raise UnknownJobError(job_id)
+        if job.status is not JobStatus.FAILED:
+            raise UsageError(f"job {job_id!r} is {job.status}; only a failed job is retried: submit it again")
+        move(session, job_id, JobStatus.FAILED, JobStatus.QUEUED, reason="retry", retry_count=0)
+
+
+def get(db: Database, job_id: str) -> Job:
+    """The job; raises `UnknownJobError`."""
+    with db.read() as session:
+        job = session.get(Job, job_id)
+    if job is None:
+        raise UnknownJobError(job_id)
+    return job
+
+
+def find(db: Database, status: JobStatus | None = None, limit: int = 100) -> list[Job]:
+    """The newest jobs."""
+    query = select(Job).order_by(Job.created_at.desc(), Job.job_id).limit(limit)
+    with db.read() as session:
+        return list(session.scalars(query if status is None else query.where(Job.status == status)))
+
+
+def history(db: Database, job_id: str) -> tuple[list[JobEvent], list[Attempt]]:
+    """Events and attempts of a job, oldest first."""
+    with db.read() as session:
+        events = session.scalars(select(JobEvent).where(JobEvent.job_id == job_id).order_by(JobEvent.id))
+        attempts = session.scalars(select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.id))
+        return list(events), list(attempts)
+
+
+def is_final(job: Job) -> bool:
+    """Whether the job has ended for good."""
+    if job.status is JobStatus.FAILED:
+        retryable = job.failure_reason is None or job.failure_reason.retryable
+        return not retryable or job.retry_count >= job.max_retries
+    return not TRANSITIONS[job.status]
+
+
+def move(
+    session: Session,
+    job_id: str,
+    before: JobStatus,
+    after: JobStatus,
+    *,
+    fence: int | None = None,
+    reason: str | None = None,
+    detail: str | None = None,
+    **values: Any,
+) -> bool:
+    """Change a job's status by one conditional update and record it.
+
+    Returns False, with nothing changed, unless the job is `before` and, where a fence is given, its latest
+    attempt is that one.
+    """
+    if after not in TRANSITIONS[before]:
+        raise ValueError(f"no job goes from {before} to {after}")
+    query = update(Job).where(Job.job_id == job_id, Job.status == before)
+    if fence is not None:
+        query = query.where(Job.attempt == fence)
+    query = query.values(status=after, **values).execution_options(synchronize_session=False)
+    if session.execute(query.returning(Job.job_id)).first() is None:
+        return False
+    _record(
+        session, job_id, before, after, attempt=values.get("attempt", fence), reason=reason, detail=detail
+    )
+    return True
+
+
+def move_many(
+    session: Session, chosen: Select[str], before: JobStatus, after: JobStatus, reason: str, **values: Any
+) -> int:
+    """Change the status of the jobs whose ids `chosen` selects, and return how many changed."""
+    if after not in TRANSITIONS[before]:
+        raise ValueError(f"no job goes from {before} to {after}")
+    moved = session.scalars(
+        update(Job)
+        .where(Job.job_id.in_(chosen), Job.status == before)
+        .values(status=after, **values)
+        .returning(Job.job_id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    if moved:
+        event = {"before": before.value, "after": after.value, "reason": reason}
+        session.execute(insert(JobEvent), [{"job_id": job_id, **event} for job_id in moved])
+    return len(moved)
+
+
+def _record(session: Session, job_id: str, before: JobStatus | None, after: JobStatus, **values: Any) -> None:
+    event = JobEvent(job_id=job_id, before=before and before.value, after=after.value, **values)
+    session.add(event)
+    session.flush()

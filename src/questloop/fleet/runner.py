@@ -1,0 +1,583 @@
+#!/usr/bin/env python3
+"""The fleet's part on a machine: one file, standard library only, Python 3.8 or newer, Linux.
+
+`python3 runner.py COMMAND` reads a JSON object from standard input and prints one; everything it keeps is in
+the folder that this file lies in (`~/.questloop`):
+
+    jobs/{job_id}/{attempt}/    spec.json, pid, heartbeat, lease, exit.json, log, work/, output/
+    staging/{job_id}/{attempt}/ uploaded inputs; become work/ at the launch
+    locks/{slot}                locked by the runner and its job while they use the slot; holds its floor
+    journal.jsonl               begin and end of every attempt, with its slots
+
+    hello     clock and boot id
+    launch    start an attempt, once: the folder is made under the job's lock. Refused: another boot, a passed
+              deadline, a fence below the slot's floor or below a newer attempt of the job, a slot in use
+    watch     how attempts stand; takes new deadlines; ends what a dead runner left behind
+    kill      end an attempt with its whole process group; one never launched can then no longer be
+    poll      boot id, nvidia-smi's answers (never two at once), processes that belong to attempts
+    prune     remove folders of attempts that ended long ago
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import urllib.request
+
+BASE = os.path.dirname(os.path.abspath(__file__))
+BOOT_ID_FILE = os.environ.get("QUESTLOOP_BOOT_ID_FILE", "/proc/sys/kernel/random/boot_id")
+MARK = "QUESTLOOP_ATTEMPT"
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def main():
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command not in COMMANDS:
+        sys.exit(f"usage: runner.py {'|'.join(COMMANDS)} < request.json")
+    request = json.load(sys.stdin)
+    os.umask(0o077)
+    json.dump(COMMANDS[command](request), sys.stdout)
+
+
+def hello(request):
+    return {"boot_id": boot_id(), "clock": clock(), "python": sys.version.split()[0]}
+
+
+def launch(request):
+    """Start an attempt unless it was started or stopped before; the request may come any number of times."""
+    with job_lock(request["job_id"]):
+        folder = attempt_folder(request["job_id"], request["attempt"])
+        if os.path.isdir(folder):
+            return state_of(folder, None)
+        if request["boot_id"] != boot_id():
+            return refused("machine_rebooted", "the launch was meant for another boot of this machine")
+        if clock() >= request["deadline"]:
+            return refused("lease_expired", "the launch came after its deadline")
+        newer = [name for name in os.listdir(os.path.dirname(folder)) if name.isdigit()]
+        if any(int(name) > request["attempt"] for name in newer):
+            return refused("stale_fence", "a newer attempt of this job was here")
+        try:
+            locks = lock_slots(request["slots"], request["attempt"], request["shared"])
+        except Refused as refusal:
+            return refused(*refusal.args)
+        return start(folder, request, locks)
+
+
+def watch(request):
+    states = {}
+    for item in request["attempts"]:
+        folder = attempt_folder(item["job_id"], item["attempt"])
+        with job_lock(item["job_id"]):
+            states[str(item["attempt"])] = state_of(folder, item.get("deadline"))
+    return {"boot_id": boot_id(), "clock": clock(), "attempts": states}
+
+
+def kill(request):
+    with job_lock(request["job_id"]):
+        folder = attempt_folder(request["job_id"], request["attempt"])
+        if not os.path.isdir(folder):
+            os.makedirs(folder)
+            write(
+                folder, "exit.json", json.dumps({"ending": "cancelled", "started": False, "exit_code": None})
+            )
+        elif not os.path.exists(os.path.join(folder, "exit.json")):
+            write(folder, "stop", request.get("ending", "cancelled"))
+            if request.get("force"):
+                runner = read_int(folder, "pid")
+                if runner and is_locked(folder):
+                    send(runner, signal.SIGKILL)
+                    wait_until(lambda: not is_locked(folder), 5)
+            elif is_locked(folder):
+                send(read_int(folder, "pid"), signal.SIGCONT)
+                send(read_int(folder, "pid"), signal.SIGUSR1)
+        return state_of(folder, None)
+
+
+def poll(request):
+    """What nvidia-smi says. One that hangs keeps its lock, and no second one is started."""
+    result = {"boot_id": boot_id(), "clock": clock(), "smi": {}, "own_pids": sorted(own_processes())}
+    os.makedirs(os.path.join(BASE, "locks"), exist_ok=True)
+    lock = os.open(os.path.join(BASE, "locks", "nvidia-smi"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        result["smi"] = {"error": "hung", "detail": "an nvidia-smi started earlier has not returned"}
+        return result
+    os.set_inheritable(lock, True)
+    end = time.monotonic() + request["timeout_s"]
+    for name, arguments in request["queries"].items():
+        try:
+            result["smi"][name] = run_smi(arguments, end, lock)
+        except FileNotFoundError:
+            result["smi"] = {"error": "absent", "detail": "nvidia-smi is not installed"}
+            break
+        except subprocess.TimeoutExpired:
+            result["smi"] = {"error": "hung", "detail": "nvidia-smi did not return in time"}
+            break
+    return result
+
+
+def prune(request):
+    removed = 0
+    jobs = os.path.join(BASE, "jobs")
+    for job_id in os.listdir(jobs) if os.path.isdir(jobs) else []:
+        for name in os.listdir(os.path.join(jobs, job_id)):
+            folder = os.path.join(jobs, job_id, name)
+            exit_file = os.path.join(folder, "exit.json")
+            with contextlib.suppress(OSError):
+                if time.time() - os.stat(exit_file).st_mtime > request["older_than_s"]:
+                    for kept in ("work", "output", "log", "spec.json"):
+                        path = os.path.join(folder, kept)
+                        shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+                    removed += 1
+    return {"removed": removed}
+
+
+# --- starting an attempt ---
+
+
+class Refused(Exception):
+    pass
+
+
+def refused(reason, detail):
+    return {"state": "refused", "reason": reason, "detail": detail}
+
+
+def lock_slots(slots, attempt, shared):
+    """Lock every slot, in one order for all. A dead runner's children hold the lock on: they have it open."""
+    os.makedirs(os.path.join(BASE, "locks"), exist_ok=True)
+    held = []
+    try:
+        for slot in sorted(slots, key=lambda item: item["uuid"]):
+            path = os.path.join(BASE, "locks", slot["uuid"].replace("/", "_"))
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            held.append(lock)
+            try:
+                fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            except OSError:
+                raise Refused("slot_in_use", slot["uuid"] + " is in use by an earlier attempt") from None
+            floor = int(os.pread(lock, 32, 0) or b"0")
+            if attempt < floor:
+                raise Refused("stale_fence", f"{slot['uuid']} was given to attempt {floor} since")
+            if slot["floor"] > floor:
+                os.pwrite(lock, b"%020d" % slot["floor"], 0)
+                os.fsync(lock)
+    except BaseException:
+        for lock in held:
+            os.close(lock)
+        raise
+    return held
+
+
+def start(folder, request, locks):
+    """Make the folder and fork the runner; return once the job runs or could not be started."""
+    staged = os.path.join(BASE, "staging", request["job_id"], str(request["attempt"]))
+    os.makedirs(os.path.join(folder, "output"))
+    if os.path.isdir(staged):
+        os.rename(staged, os.path.join(folder, "work"))
+    else:
+        os.mkdir(os.path.join(folder, "work"))
+    write(folder, "spec.json", json.dumps(request))
+    write(folder, "lease", repr(request["deadline"]))
+    read_end, write_end = os.pipe()
+    if os.fork() == 0:
+        os.close(read_end)
+        os.setsid()
+        if os.fork() != 0:
+            os._exit(0)
+        code = 1
+        try:
+            Runner(folder, request, locks).run(write_end)
+            code = 0
+        except BaseException:
+            with open(os.path.join(folder, "log"), "a") as log:
+                traceback.print_exc(file=log)
+        finally:
+            os._exit(code)
+    os.close(write_end)
+    for lock in locks:
+        os.close(lock)
+    os.wait()
+    with os.fdopen(read_end) as pipe:
+        pipe.read()  # ends when the runner holds its lock and has written its pid, or has died
+    return state_of(folder, None)
+
+
+class Runner:
+    """The process that stays with a job: it alone writes heartbeat and exit.json."""
+
+    def __init__(self, folder, spec, locks):
+        self.folder = folder
+        self.spec = spec
+        self.locks = locks
+        self.ending = None
+        self.child = 0
+        self.heartbeat = -1
+
+    def run(self, ready):
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        null = os.open(os.devnull, os.O_RDWR)
+        log = os.open(os.path.join(self.folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(null, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        # Nothing of the launching command's stays open, or its connection would wait for us.
+        keep = {0, 1, 2, ready, *self.locks}
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) not in keep:
+                with contextlib.suppress(OSError):
+                    os.close(int(name))
+        alive = os.open(os.path.join(self.folder, "pid"), os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        os.write(alive, b"%d" % os.getpid())
+        signals = {signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP}
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        self.heartbeat = os.open(os.path.join(self.folder, "heartbeat"), os.O_WRONLY | os.O_CREAT, 0o600)
+        self.beat()
+        journal("begin", self.spec)
+        os.close(ready)
+        status = self.stage_and_spawn(libc)
+        if status is None:
+            status = self.wait(signals)
+        self.end(status)
+
+    def stage_and_spawn(self, libc):
+        """Fetch inputs and start the job; an exit status if that fails."""
+        try:
+            for name, url in self.spec.get("downloads", {}).items():
+                download(url, os.path.join(self.folder, "work", os.path.basename(name)))
+        except Exception as error:
+            print(f"questloop: input not fetched: {error}", file=sys.stderr, flush=True)
+            self.ending = "input_unavailable"
+            return 1
+        argv = [
+            item if isinstance(item, str) else os.path.join(self.folder, *item) for item in self.spec["argv"]
+        ]
+        environment = self.environment()
+        runner = os.getpid()
+        self.child = os.fork()
+        if self.child:
+            with contextlib.suppress(OSError):
+                os.setpgid(self.child, self.child)
+            return None
+        try:
+            os.setpgid(0, 0)
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != runner:
+                os._exit(1)
+            signal.pthread_sigmask(signal.SIG_SETMASK, set())
+            for lock in self.locks:
+                os.set_inheritable(lock, True)
+            os.chdir(os.path.join(self.folder, "work"))
+            os.execvpe(argv[0], argv, environment)
+        except FileNotFoundError:
+            print(f"questloop: command not found: {argv[0]}", file=sys.stderr, flush=True)
+            os._exit(127)
+        except BaseException as error:
+            print(f"questloop: cannot run {argv[0]}: {error}", file=sys.stderr, flush=True)
+            os._exit(126)
+
+    def environment(self):
+        variables = dict(os.environ)
+        variables.update(self.spec.get("environment", {}))
+        variables.update(
+            {
+                "CUDA_VISIBLE_DEVICES": ",".join(self.spec["cuda_devices"]),
+                "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+                "QUESTLOOP_JOB_ID": self.spec["job_id"],
+                MARK: str(self.spec["attempt"]),
+                "QUESTLOOP_OUTPUT_DIR": os.path.join(self.folder, "output"),
+                "PYTHONUNBUFFERED": "1",
+            }
+        )
+        return variables
+
+    def wait(self, signals):
+        """Until the job ends, is to be stopped, or its lease passes without word from a dispatcher."""
+        interval = self.spec.get("heartbeat_s", 5)
+        next_beat = clock() + interval
+        while True:
+            status = reap(self.child)
+            if status is not None:
+                return status
+            now = clock()
+            if now >= next_beat:
+                self.beat()
+                next_beat = now + interval
+            if os.path.exists(os.path.join(self.folder, "stop")):
+                self.ending = read(self.folder, "stop") or "cancelled"
+                return self.stop()
+            if now >= float(read(self.folder, "lease") or self.spec["deadline"]):
+                self.ending = "lease_expired"
+                return self.stop()
+            caught = signal.sigtimedwait(signals, min(1.0, interval))
+            if caught is not None and caught.si_signo in (signal.SIGTERM, signal.SIGINT):
+                self.ending = "killed"
+                return self.stop()
+
+    def stop(self):
+        """TERM to the group, a grace, then KILL to all that carry the attempt's mark."""
+        with contextlib.suppress(OSError):
+            os.killpg(self.child, signal.SIGTERM)
+        end = clock() + self.spec.get("grace_s", 10)
+        while clock() < end:
+            status = reap(self.child)
+            if status is not None:
+                return status
+            time.sleep(0.05)
+        with contextlib.suppress(OSError):
+            os.killpg(self.child, signal.SIGKILL)
+        while True:
+            status = reap(self.child)
+            if status is not None:
+                return status
+            time.sleep(0.05)
+
+    def end(self, status):
+        """Nothing of the job is left when exit.json appears, and its slots are free."""
+        if self.child:
+            with contextlib.suppress(OSError):
+                os.killpg(self.child, signal.SIGKILL)
+        while not end_processes(self.spec["attempt"], patience_s=5):
+            self.beat()  # a process stuck in a driver: the slots stay ours
+        journal("end", self.spec)
+        for lock in self.locks:
+            fcntl.flock(lock, fcntl.LOCK_UN)
+        ending = self.ending or ("exited" if status >= 0 else "signalled")
+        text = json.dumps({"ending": ending, "started": True, "exit_code": status, "clock": clock()})
+        while True:
+            try:
+                return write(self.folder, "exit.json", text)
+            except OSError:  # a full disk: the outcome is worth waiting for
+                self.beat()
+                time.sleep(1)
+
+    def beat(self):
+        """In place, so that a full disk does not stop it."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self.heartbeat, b"%020.3f" % clock(), 0)
+
+
+# --- looking at an attempt ---
+
+
+def state_of(folder, deadline):
+    """One of absent, running, exited, ending (a dead runner's leftovers) and gone; hold the job's lock."""
+    if not os.path.isdir(folder):
+        return {"state": "absent"}
+    state = {"log_size": size(folder, "log")}
+    text = read(folder, "exit.json")
+    if text:
+        return dict(state, state="exited", exit=json.loads(text))
+    if is_locked(folder):
+        if deadline is not None and deadline > float(read(folder, "lease") or 0):
+            write(folder, "lease", repr(deadline))
+        beat = float(read(folder, "heartbeat") or 0)
+        return dict(state, state="running", heartbeat_age_s=clock() - beat)
+    text = read(folder, "exit.json")  # written between the two looks
+    if text:
+        return dict(state, state="exited", exit=json.loads(text), log_size=size(folder, "log"))
+    attempt = int(os.path.basename(folder))
+    return dict(state, state="gone" if end_processes(attempt, patience_s=2) else "ending")
+
+
+def is_locked(folder):
+    """Whether the runner lives: it alone holds the lock on its pid file, which its job does not inherit."""
+    try:
+        lock = os.open(os.path.join(folder, "pid"), os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+
+
+def own_processes(attempt=None):
+    """Process ids that carry the mark of one attempt, or of any."""
+    mark = (MARK + "=" + ("" if attempt is None else str(attempt))).encode()
+    ours = f"QUESTLOOP_OUTPUT_DIR={BASE}/jobs/".encode()
+    found = set()
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                variables = file.read().split(b"\0")
+        except OSError:
+            continue
+        marked = any(item.startswith(mark) if attempt is None else item == mark for item in variables)
+        if marked and any(item.startswith(ours) for item in variables):
+            found.add(int(name))
+    return found
+
+
+def end_processes(attempt, patience_s=30):
+    """KILL every process of an attempt, also those that left its group; whether none is left."""
+    end = time.monotonic() + patience_s
+    while True:
+        reap(-1)
+        left = own_processes(attempt)
+        if not left or time.monotonic() > end:
+            return not left
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def reap(child):
+    """Collect ended children; the exit status of `child` if it is among them, negative for a signal."""
+    result = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return result
+        if pid == 0:
+            return result
+        if pid == child:
+            result = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+# --- small things ---
+
+
+def clock():
+    """Seconds since boot, time asleep included: never set back."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def boot_id():
+    with open(BOOT_ID_FILE) as file:
+        return file.read().strip()
+
+
+def attempt_folder(job_id, attempt):
+    return os.path.join(BASE, "jobs", job_id, str(int(attempt)))
+
+
+@contextlib.contextmanager
+def job_lock(job_id):
+    """One look or change at a time; a launch cut off half way is seen whole or not at all."""
+    if not job_id or "/" in job_id or job_id.startswith("."):
+        raise ValueError(f"job id {job_id!r}")
+    folder = os.path.join(BASE, "jobs", job_id)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run_smi(arguments, end, lock):
+    process = subprocess.Popen(
+        ["nvidia-smi", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(lock,),
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=max(0.1, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # one stuck in the driver does not go; it keeps the lock
+        raise
+    return {"exit_code": process.returncode, "output": output.decode("utf-8", "replace")}
+
+
+def download(url, path):
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("not an http URL: " + url)
+    with urllib.request.urlopen(url, timeout=60) as source, open(path + ".part", "wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    os.replace(path + ".part", path)
+
+
+def journal(event, spec):
+    line = {
+        "event": event,
+        "clock": clock(),
+        "boot_id": boot_id(),
+        "job_id": spec["job_id"],
+        "attempt": spec["attempt"],
+        "shared": spec["shared"],
+        "slots": [slot["uuid"] for slot in spec["slots"]],
+    }
+    with contextlib.suppress(OSError):
+        file = os.open(os.path.join(BASE, "journal.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(file, (json.dumps(line) + "\n").encode())
+        os.close(file)
+
+
+def write(folder, name, text):
+    """Replace a file as a whole, and have it on disk."""
+    path = os.path.join(folder, name)
+    partial = f"{path}.{os.getpid()}.tmp"
+    with open(partial, "w") as file:
+        file.write(text)
+        file.flush()
+        if name == "exit.json":
+            os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def read(folder, name):
+    try:
+        with open(os.path.join(folder, name)) as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def read_int(folder, name):
+    text = read(folder, name)
+    return int(text) if text.isdigit() else 0
+
+
+def size(folder, name):
+    try:
+        return os.stat(os.path.join(folder, name)).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def send(pid, number):
+    if pid > 0:
+        try:
+            os.kill(pid, number)
+        except OSError as error:
+            if error.errno not in (errno.ESRCH, errno.EPERM):
+                raise
+
+
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+COMMANDS = {
+    "hello": hello,
+    "launch": launch,
+    "watch": watch,
+    "kill": kill,
+    "poll": poll,
+    "prune": prune,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,320 @@
+"""How a machine is reached: by SSH with its host key verified, or as a child process on this machine.
+
+A command is a list of arguments and never holds what a user wrote: requests travel on standard input. Over
+SSH the list is quoted once, for the login shell that the server puts in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import stat
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import asyncssh
+
+from questloop.errors import UnavailableError, UsageError
+from questloop.fleet.models import VM
+from questloop.fleet.states import TransportKind
+
+_CHUNK = 1 << 20
+
+
+class TransportError(UnavailableError):
+    """The machine could not be reached, or did not answer in time: nothing is known of what it did."""
+
+
+class HostKeyError(TransportError):
+    """The machine's identity is in doubt."""
+
+
+class UnknownHostKeyError(HostKeyError):
+    """No host key is known for this machine."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"machine {name!r} has no host key: run `questloop fleet vm trust {name}`")
+
+
+class ChangedHostKeyError(HostKeyError):
+    """The machine shows another host key than the trusted one."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"machine {name!r} shows another host key than the trusted one: if it was set up anew, accept it "
+            f"with `questloop fleet vm trust {name}`; otherwise someone may be in between"
+        )
+
+
+class PrivateKeyError(UsageError):
+    """A private key file is missing or open to others."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Transport(Protocol):
+    """A way to one machine; paths are relative to the home folder there."""
+
+    async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
+        """Run a command; raises `TransportError` where its end is not learnt."""
+        ...
+
+    async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
+        """Write a file as a whole, with the folders above it."""
+        ...
+
+    async def read_from(self, path: str, offset: int, limit: int = _CHUNK) -> bytes:
+        """Up to `limit` bytes from `offset`; empty where the file is absent or shorter."""
+        ...
+
+    async def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+class LocalTransport:
+    """This machine, without an SSH server."""
+
+    def __init__(self, home: Path | None = None, timeout_s: float = 20) -> None:
+        self.home = home or Path.home()
+        self.timeout_s = timeout_s
+
+    async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
+        """See `Transport.run`."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                cwd=self.home,
+                env={**os.environ, "HOME": str(self.home)},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise TransportError(f"{argv[0]}: {error.strerror}") from None
+        try:
+            stdout, stderr = await asyncio.wait_for(process.communicate(stdin), self.timeout_s)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise TransportError(f"no answer within {self.timeout_s:.0f} s") from None
+        assert process.returncode is not None
+        return Result(process.returncode, stdout, stderr)
+
+    async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
+        """See `Transport.put`."""
+        await asyncio.to_thread(self._put, self.home / path, data, mode)
+
+    async def read_from(self, path: str, offset: int, limit: int = _CHUNK) -> bytes:
+        """See `Transport.read_from`."""
+        return await asyncio.to_thread(self._read, self.home / path, offset, limit)
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+    @staticmethod
+    def _put(path: Path, data: bytes, mode: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+        partial.write_bytes(data)
+        partial.chmod(mode)
+        partial.replace(path)
+
+    @staticmethod
+    def _read(path: Path, offset: int, limit: int) -> bytes:
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                return file.read(limit)
+        except FileNotFoundError:
+            return b""
+
+
+class SSHTransport:
+    """A kept connection; opened when first needed, and anew after it broke."""
+
+    def __init__(self, vm: VM, timeout_s: float = 20) -> None:
+        self.vm = vm
+        self.timeout_s = timeout_s
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self._files: asyncssh.SFTPClient | None = None
+        self._opening = asyncio.Lock()
+
+    async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
+        """See `Transport.run`."""
+        async with self._translated():
+            connection = await self._connected()
+            done = await connection.run(shlex.join(argv), input=stdin, encoding=None)
+        if done.exit_status is None or done.exit_status < 0:
+            raise TransportError(f"{self.vm.name}: the connection ended before the command")
+        return Result(done.exit_status, _bytes(done.stdout), _bytes(done.stderr))
+
+    async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
+        """See `Transport.put`."""
+        async with self._translated():
+            files = await self._sftp()
+            parent = str(Path(path).parent)
+            if parent != ".":
+                await files.makedirs(parent, asyncssh.SFTPAttrs(permissions=0o700), exist_ok=True)
+            partial = f"{path}.{os.getpid()}.part"
+            async with files.open(partial, "wb", asyncssh.SFTPAttrs(permissions=mode)) as file:
+                await file.write(data)
+            await files.posix_rename(partial, path)
+
+    async def read_from(self, path: str, offset: int, limit: int = _CHUNK) -> bytes:
+        """See `Transport.read_from`."""
+        async with self._translated():
+            files = await self._sftp()
+            try:
+                async with files.open(path, "rb") as file:
+                    return await file.read(limit, offset)
+            except asyncssh.SFTPNoSuchFile:
+                return b""
+
+    async def close(self) -> None:
+        """End the connection."""
+        connection, self._connection, self._files = self._connection, None, None
+        if connection is not None:
+            connection.abort()
+
+    async def _connected(self) -> asyncssh.SSHClientConnection:
+        async with self._opening:
+            if self._connection is None or self._connection.is_closed():
+                self._files = None
+                self._connection = await connect(self.vm, self.timeout_s)
+            return self._connection
+
+    async def _sftp(self) -> asyncssh.SFTPClient:
+        connection = await self._connected()
+        if self._files is None:
+            self._files = await connection.start_sftp_client()
+        return self._files
+
+    @contextlib.asynccontextmanager
+    async def _translated(self) -> AsyncIterator[None]:
+        name = self.vm.name
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                yield
+        except asyncssh.HostKeyNotVerifiable:
+            await self.close()
+            raise ChangedHostKeyError(name) from None
+        except TimeoutError:
+            await self.close()
+            raise TransportError(f"{name}: no answer within {self.timeout_s:.0f} s") from None
+        except asyncssh.PermissionDenied as error:
+            raise TransportError(
+                f"{name}: refused the key {self.vm.ssh_key_path}: {error.reason}; put its public half into "
+                f"authorized_keys of {self.vm.user} there"
+            ) from None
+        except (OSError, asyncssh.Error) as error:
+            await self.close()
+            raise TransportError(f"{name}: {str(error) or type(error).__name__}") from None
+
+
+async def connect(vm: VM, timeout_s: float) -> asyncssh.SSHClientConnection:
+    """An authenticated connection whose host key is the trusted one."""
+    if not vm.host_key:
+        raise UnknownHostKeyError(vm.name)
+    key = asyncssh.import_public_key(vm.host_key)
+    options: dict[str, Any] = {}
+    if vm.ssh_key_path:
+        options["client_keys"] = [str(check_private_key(Path(vm.ssh_key_path)))]
+    if vm.user:
+        options["username"] = vm.user
+    return await asyncssh.connect(
+        vm.ip_address,
+        vm.port,
+        known_hosts=([key], [], []),
+        server_host_key_algs=_algorithms(key),
+        agent_path=None if vm.ssh_key_path else (),
+        config=None,
+        connect_timeout=timeout_s,
+        login_timeout=timeout_s,
+        keepalive_interval=15,
+        keepalive_count_max=3,
+        **options,
+    )
+
+
+async def host_key_of(ip_address: str, port: int, timeout_s: float = 20) -> tuple[str, str]:
+    """The host key that a machine shows now, unverified, and its fingerprint for a person to compare."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            key = await asyncssh.get_server_host_key(ip_address, port, config=None)
+    except (OSError, TimeoutError, asyncssh.Error) as error:
+        raise TransportError(
+            f"{ip_address}:{port}: {str(error) or 'no answer'}; check address, port and firewall"
+        ) from None
+    if key is None:
+        raise TransportError(f"{ip_address}:{port}: shows no host key")
+    return key.export_public_key("openssh").decode().strip().rsplit(" ", 1)[0].strip(), key.get_fingerprint()
+
+
+def check_private_key(path: Path) -> Path:
+    """The expanded path of a private key that only its owner may read; raises `PrivateKeyError`."""
+    path = path.expanduser()
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise PrivateKeyError(
+            f"ssh_key_path {path}: {error.strerror}; name an existing private key"
+        ) from None
+    if stat.S_IMODE(mode) & 0o077:
+        raise PrivateKeyError(
+            f"ssh_key_path {path}: others may read it; run `chmod 600 {shlex.quote(str(path))}`"
+        )
+    return path
+
+
+class TransportPool:
+    """One transport a machine, made anew when its row names another address, user or key."""
+
+    def __init__(self, timeout_s: float = 20, local_home: Path | None = None) -> None:
+        self.timeout_s = timeout_s
+        self.local_home = local_home
+        self._transports: dict[int, tuple[tuple[Any, ...], Transport]] = {}
+
+    async def get(self, vm: VM) -> Transport:
+        """The transport of a machine."""
+        address = (vm.transport, vm.ip_address, vm.port, vm.user, vm.ssh_key_path, vm.host_key)
+        known = self._transports.get(vm.id)
+        if known is not None and known[0] == address:
+            return known[1]
+        if known is not None:
+            await known[1].close()
+        transport: Transport
+        if vm.transport is TransportKind.LOCAL:
+            transport = LocalTransport(self.local_home, self.timeout_s)
+        else:
+            transport = SSHTransport(vm, self.timeout_s)
+        self._transports[vm.id] = (address, transport)
+        return transport
+
+    async def close(self) -> None:
+        """End every connection."""
+        for _, transport in self._transports.values():
+            await transport.close()
+        self._transports.clear()
+
+
+def _algorithms(key: asyncssh.SSHKey) -> list[str]:
+    name = key.get_algorithm()
+    return ["rsa-sha2-256", "rsa-sha2-512"] if name == "ssh-rsa" else [name]
+
+
+def _bytes(output: Any) -> bytes:
+    return output.encode() if isinstance(output, str) else bytes(output or b"")
