@@ -95,6 +95,12 @@ class Emulator:
         """As `read`, into the buffer of a row: what a batch keeps ready for each slot."""
         self.layout.read(self._memory, out)
 
+    def look(self, layout: TapLayout) -> dict[str, bytes]:
+        """The bytes of each tap of another layout, such as `profile.details`, for tools and planners."""
+        row = bytearray(layout.size)
+        layout.read(self._memory, memoryview(row))
+        return {name: bytes(row[layout.offset(name)]) for name in layout.names}
+
     def peek(self, address: int, length: int = 1, bank: int | None = None) -> bytes:
         """Bytes outside the layout, for tools and tests."""
         span = slice(address, address + length)

@@ -77,7 +77,7 @@ class Gates:
         for axis, moved in self._moved.items():
             if not moved:
                 found.append(Finding("position", f"{axis} never changed while the player had control"))
-        if not self._solid:
+        if self._profile.sanity.collisions and not self._solid:
             found.append(Finding("collisions", "no metatile of any room was solid"))
         if self._restless > _RESTLESS * self._controlled:
             found.append(Finding("health", f"health changed in {self._restless} of {self._controlled} steps"))
@@ -90,11 +90,12 @@ class Gates:
             c.health <= c.max_health,
             lambda i: f"health is {c.health[i]}, above its maximum {c.max_health[i]}",
         )
-        self._expect(
-            "max_health",
-            (c.max_health > 0) & (c.max_health <= sanity.max_health),
-            lambda i: f"maximum health is {c.max_health[i]} quarter hearts, not 1 to {sanity.max_health}",
-        )
+        if sanity.max_health:
+            self._expect(
+                "max_health",
+                (c.max_health > 0) & (c.max_health <= sanity.max_health),
+                lambda i: f"maximum health is {c.max_health[i]} quarter hearts, not 1 to {sanity.max_health}",
+            )
         height, width = np.where(c.large_room, 176, 128), np.where(c.large_room, 240, 160)
         self._expect(
             "inside",

@@ -91,10 +91,12 @@ class Sanity:
     """What a wrong address would break; the gates of `questloop doctor` report it.
 
     `maps` gives for each group the columns and rows of its map of rooms: a room's low nibble is its column.
+    `max_health` is 0 for a game without health; `collisions` says whether its rooms have solid metatiles.
     """
 
     maps: Mapping[int, tuple[int, int]]
-    max_health: int
+    max_health: int = 0
+    collisions: bool = False
     ranges: tuple[ByteRange, ...] = ()
     bcd: tuple[str, ...] = ()
 
@@ -104,8 +106,9 @@ class Profile:
     """A game: its memory, its meaning and its goals. Declarative; `decode` is its one function.
 
     `decode(taps u8[N, K])` fills every field of `Columns` but `milestones`, which `columns` adds.
-    `titles` are header titles of ROMs it plays, `sha256s` those it was tested with. `walkthrough` names an
-    input script in `game/roms` that plays the game from power-on.
+    `titles` are header titles of ROMs it plays, `sha256s` those it was tested with. `details`
+    are taps that tools read on demand (`Emulator.look`). `walkthrough` names an input script in `game/roms`
+    that plays the game from power-on.
     """
 
     name: str
@@ -114,7 +117,8 @@ class Profile:
     decode: Callable[[Bytes], Columns]
     milestones: tuple[Milestone, ...]
     items: tuple[str, ...] = ()
-    sanity: Sanity = field(default_factory=lambda: Sanity(dict.fromkeys(range(8), (16, 16)), 255))
+    details: TapLayout | None = None
+    sanity: Sanity = field(default_factory=lambda: Sanity(dict.fromkeys(range(8), (16, 16))))
     action_mask: Bools = field(default_factory=lambda: np.ones(ACTION_COUNT, np.bool_))
     sha256s: tuple[str, ...] = ()
     walkthrough: str = ""

@@ -87,8 +87,10 @@ class TapLayout:
         )
         self._lookups = [(t.bases, self.index(t.page), self.index(t.index)) for t in self.indexed]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._places
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all taps, in order."""
+        return tuple(self._places)
 
     def offset(self, name: str) -> slice:
         """Where the bytes of tap `name` stand in a row."""

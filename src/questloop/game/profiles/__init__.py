@@ -1,24 +1,25 @@
-"""One declarative module a game; `profile_for` finds the one that plays a ROM."""
+"""One declarative module a game; `profile_for` finds the one that plays a ROM.
+
+Besides the bundled ones, installed packages name theirs by entry points of the group `questloop.profiles`.
+"""
 
 from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
 from questloop.errors import UsageError
 from questloop.game.profile import Profile
 from questloop.game.rom import Rom
 
-_PROFILES: dict[str, Profile] = {}
-
-
-def register(profile: Profile) -> Profile:
-    """Make a game known; a profile registered later takes a ROM before an earlier one."""
-    _PROFILES[profile.name] = profile
-    return profile
+GROUP = "questloop.profiles"
 
 
 def profiles() -> tuple[Profile, ...]:
-    """Every game known, the latest registered first."""
-    _register_bundled()
-    return tuple(reversed(_PROFILES.values()))
+    """Every game known; those of other packages come first, so that one may take over a bundled game."""
+    from questloop.game.profiles import mossgrove, oracle_of_seasons
+
+    return (*_installed(), mossgrove.PROFILE, oracle_of_seasons.PROFILE)
 
 
 def profile_for(rom: Rom) -> Profile:
@@ -37,8 +38,18 @@ def profile_for(rom: Rom) -> Profile:
     )
 
 
-def _register_bundled() -> None:
-    from questloop.game.profiles import mossgrove, oracle_of_seasons
+@cache
+def _installed() -> tuple[Profile, ...]:
+    return tuple(_load(entry) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
 
-    for profile in (oracle_of_seasons.PROFILE, mossgrove.PROFILE):
-        _PROFILES.setdefault(profile.name, profile)
+
+def _load(entry: EntryPoint) -> Profile:
+    try:
+        profile = entry.load()
+    except Exception as error:
+        raise UsageError(f"game profile {entry.name} ({entry.value}) does not load: {error}") from error
+    if not isinstance(profile, Profile):
+        raise UsageError(
+            f"game profile {entry.name}: {entry.value} is no Profile but {type(profile).__name__}"
+        )
+    return profile

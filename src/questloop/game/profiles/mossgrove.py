@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from questloop.game.profile import Milestone, Profile, at_least, bit
-from questloop.game.profiles.oracle_memory import ITEMS, SANITY, OracleDecoder, oracle_layout, treasure
+from questloop.game.profiles.oracle_memory import (
+    DETAILS,
+    ITEMS,
+    SANITY,
+    OracleDecoder,
+    oracle_layout,
+    treasure,
+)
 
 _ROOMS: tuple[tuple[int, int], ...] = ()
 """Rooms (group, room) whose flags the milestones ask for."""
@@ -23,6 +30,7 @@ PROFILE = Profile(
     milestones=MILESTONES,
     items=ITEMS,
     goal="essence_1",
+    details=DETAILS,
     sanity=SANITY,
     walkthrough="mossgrove.inputs",
 )

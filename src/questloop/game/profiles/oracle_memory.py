@@ -164,6 +164,7 @@ SANITY = Sanity(
     # Subrosia has 11 columns and 8 rows, the Maku tree's screens the last columns of its rows.
     maps={0: (16, 16), 1: (11, 8), **dict.fromkeys(range(2, 8), (16, 16))},
     max_health=20 * 4,
+    collisions=True,
     ranges=(
         ByteRange("game_state", 0, 3),
         ByteRange("season", 0, 3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from questloop.game.profile import ByteTest, Milestone, Profile, at_least, bit, equals
 from questloop.game.profiles.oracle_memory import (
+    DETAILS,
     ITEMS,
     SANITY,
     OracleDecoder,
@@ -101,5 +102,6 @@ PROFILE = Profile(
     milestones=MILESTONES,
     items=ITEMS,
     goal="finished",
+    details=DETAILS,
     sanity=SANITY,
 )
