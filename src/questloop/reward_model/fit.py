@@ -1,0 +1,174 @@
+"""The optimisation: Bradley-Terry on segments, for all members of the ensemble side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from questloop.reward_model.network import MEMBERS, Ensemble, Reading
+from questloop.reward_model.preferences import HELD_OUT, POINTS, Pool, Preferences
+
+LR = 1e-3
+WEIGHT_DECAY = 0.05
+LABEL_NOISE = 0.1
+LOGIT_LIMIT = 50.0
+STD_FLOOR = 0.1
+MAX_STEPS = 600
+CHECK_EVERY = 20
+PATIENCE = 5
+SEGMENTS_PER_STEP = 512
+POINTS_PER_STEP = 8
+END_POINTS = 3
+PAIRS_PER_STEP = 4096
+
+
+def fit(
+    data: Pool,
+    fold: NDArray[np.int64],
+    learned: Preferences,
+    *,
+    reading: Reading,
+    gamma: float,
+    seed: int,
+    progress: Callable[[int], None] = lambda step: None,
+) -> tuple[Ensemble, int]:
+    """An ensemble trained on the comparisons `learned`, and the steps it took.
+
+    Member m trains on the comparisons without a segment of fold m and is stopped early by those within fold
+    m: members differ, and none is chosen by what is held out. A step takes the comparisons among some
+    segments and computes R once for each of their observations.
+    """
+    rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+    ensemble = Ensemble(*_whitening(data, fold), generator)
+    optimiser = torch.optim.AdamW(ensemble.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
+    points = torch.from_numpy(data.points)
+    a, b, label, weight = (
+        torch.from_numpy(each) for each in (learned.a, learned.b, learned.label, learned.weight)
+    )
+    compared = np.unique([learned.a, learned.b])
+    trains, stops = _roles(fold, learned)
+    best = _Best(ensemble)
+    for step in range(1, MAX_STEPS + 1):
+        segments, pairs = _batch(compared, learned, rng)
+        outputs = _outputs(ensemble, points[segments][:, _columns(reading, rng)], generator)
+        values = torch.zeros(MEMBERS, len(data))
+        values[:, segments] = read(outputs, reading, gamma)
+        logits = values.index_select(1, a[pairs]) - values.index_select(1, b[pairs])
+        optimiser.zero_grad()
+        preference_loss(logits, label[pairs], weight[pairs] * trains[:, pairs]).sum().backward()
+        optimiser.step()
+        if step % CHECK_EVERY == 0:
+            progress(step)
+            values = evaluate(ensemble, points, reading, gamma)
+            losses = preference_loss(values[:, a] - values[:, b], label, weight * stops)
+            if not best.takes(losses, step):
+                break
+    best.restore()
+    return ensemble, step
+
+
+@torch.no_grad()
+def evaluate(ensemble: Ensemble, points: Tensor, reading: Reading, gamma: float) -> Tensor:
+    """Values of every member, f32 [MEMBERS, S], for segments with all their points f32 [S, POINTS, D]."""
+    points = points[:, _columns(reading, None)]
+    outputs = torch.cat([_outputs(ensemble, some) for some in points.split(SEGMENTS_PER_STEP)], dim=1)
+    return read(outputs, reading, gamma)
+
+
+def read(outputs: Tensor, reading: Reading, gamma: float) -> Tensor:
+    """Values [..., S] of segments from R at their observations [..., S, K].
+
+    `MEAN`: the mean of R. `DIFFERENCE`: `gamma R(last) - R(first)`, what R would pay as a potential.
+    """
+    if reading is Reading.MEAN:
+        return outputs.mean(dim=-1)
+    return gamma * outputs[..., -1] - outputs[..., 0]
+
+
+def preference_loss(logits: Tensor, label: Tensor, weight: Tensor) -> Tensor:
+    """`-sum w [y log p + (1 - y) log(1 - p)] / sum w` of every row of `logits` [M, P]; 0 without weight.
+
+    `p = (1 - eps) sigmoid(logit) + eps / 2` with eps = 0.1, logits limited to +-50. Source: Christiano et al.
+    2017, "Deep reinforcement learning from human preferences", section 2.2.
+    """
+    logits = logits.clamp(-LOGIT_LIMIT, LOGIT_LIMIT)
+    log_p = torch.log((1 - LABEL_NOISE) * torch.sigmoid(logits) + LABEL_NOISE / 2)
+    log_not_p = torch.log((1 - LABEL_NOISE) * torch.sigmoid(-logits) + LABEL_NOISE / 2)
+    loss = -(weight * (label * log_p + (1 - label) * log_not_p)).sum(dim=-1)
+    return loss / weight.sum(dim=-1).clamp(min=1e-8)
+
+
+class _Best:
+    """The weights of each member where its own loss was lowest."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._parameters = [parameter.data for parameter in ensemble.parameters()]
+        self._kept = [parameter.clone() for parameter in self._parameters]
+        self._losses = torch.full((MEMBERS,), torch.inf)
+        self._last_gain = 0
+
+    def takes(self, losses: Tensor, step: int) -> bool:
+        """Keep the members that improved; False once none has for long."""
+        better = losses < self._losses - 1e-4
+        self._losses = torch.where(better, losses, self._losses)
+        for kept, parameter in zip(self._kept, self._parameters, strict=True):
+            kept[better] = parameter[better]
+        if better.any():
+            self._last_gain = step
+        return step - self._last_gain < PATIENCE * CHECK_EVERY
+
+    def restore(self) -> None:
+        """Set the ensemble to what was kept."""
+        for kept, parameter in zip(self._kept, self._parameters, strict=True):
+            parameter.copy_(kept)
+
+
+def _outputs(ensemble: Ensemble, points: Tensor, dropout: torch.Generator | None = None) -> Tensor:
+    """R of every member, f32 [MEMBERS, S, K], at observations f32 [S, K, D]."""
+    return ensemble(points.flatten(0, 1), dropout).unflatten(1, points.shape[:2])
+
+
+def _whitening(data: Pool, fold: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """Mean and deviation f32 [D] of the observations that are not held out; none below 0.1, so that a feature
+    that hardly ever moves does not drown the others when it does."""
+    seen = data.points[fold != HELD_OUT].reshape(-1, data.points.shape[-1])
+    std = np.maximum(seen.std(axis=0), STD_FLOOR)
+    return torch.from_numpy(seen.mean(axis=0)), torch.from_numpy(std.astype(np.float32))
+
+
+def _roles(fold: NDArray[np.int64], learned: Preferences) -> tuple[Tensor, Tensor]:
+    """Masks f32 [MEMBERS, P]: the comparisons that train a member, and those that stop it."""
+    members = np.arange(MEMBERS)[:, None]
+    a, b = fold[learned.a] == members, fold[learned.b] == members
+    return torch.from_numpy((~a & ~b).astype(np.float32)), torch.from_numpy((a & b).astype(np.float32))
+
+
+def _batch(
+    segments: NDArray[np.int64], learned: Preferences, rng: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Some of the segments, and the indices of the comparisons among them."""
+    pairs = np.arange(len(learned))
+    if len(segments) > SEGMENTS_PER_STEP:
+        segments = rng.choice(segments, SEGMENTS_PER_STEP, replace=False)
+        pairs = np.flatnonzero(np.isin(learned.a, segments) & np.isin(learned.b, segments))
+    if len(pairs) > PAIRS_PER_STEP:
+        pairs = rng.choice(pairs, PAIRS_PER_STEP, replace=False)
+    return torch.from_numpy(segments), torch.from_numpy(pairs)
+
+
+def _columns(reading: Reading, rng: np.random.Generator | None) -> NDArray[np.int64]:
+    """Which of a segment's points are looked at: for the difference its ends, else some of all.
+
+    In training, by `rng`, the ends wander by up to a fifteenth of the segment and the others are random:
+    otherwise members learn a few hundred observations by heart.
+    """
+    if reading is Reading.DIFFERENCE:
+        shift = np.zeros(2, np.int64) if rng is None else rng.integers(0, END_POINTS, 2)
+        return np.array([shift[0], POINTS - 1 - shift[1]])
+    if rng is None:
+        return np.linspace(0, POINTS - 1, POINTS_PER_STEP).round().astype(np.int64)
+    return np.sort(rng.choice(POINTS, POINTS_PER_STEP, replace=False))

@@ -1,0 +1,219 @@
+"""The reward model: an ensemble of small networks, its normaliser and its scale, in one file."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from questloop.errors import BadDataError
+
+MEMBERS = 5
+WIDTHS = (64, 64, 1)
+FORMAT = 1
+DROPOUT = 0.3
+CAUTION = 0.5
+CLIP = 5.0
+REMEDY = "train it again with `questloop reward-model`, or name an epoch whose model is whole"
+
+
+class Reading(StrEnum):
+    """What a segment is worth: the mean of R over its states, or the rise of R from its start to its end."""
+
+    MEAN = "mean"
+    DIFFERENCE = "difference"
+
+
+class Ensemble(nn.Module):
+    """`MEMBERS` independent networks of 64-64-1 on whitened observations, computed side by side."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor, generator: torch.Generator | None = None) -> None:
+        """`mean`, `std`: f32 [D], by which observations are whitened; `std` has no zeros."""
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+        sizes = zip((len(mean), *WIDTHS), WIDTHS, strict=False)
+        self.weights = nn.ParameterList(_uniform(generator, size_in, size_out) for size_in, size_out in sizes)
+        self.biases = nn.ParameterList(torch.zeros(MEMBERS, 1, size_out) for size_out in WIDTHS)
+
+    def forward(self, obs: Tensor, dropout: torch.Generator | None = None) -> Tensor:
+        """R of every member, f32 [MEMBERS, B], for observations f32 [B, D].
+
+        `dropout` is for training: it draws the features that each member does not see in this call.
+        """
+        white = ((obs - self.mean) / self.std).clamp(-CLIP, CLIP)
+        x = white.expand(MEMBERS, *white.shape)
+        if dropout is not None:
+            kept = torch.rand(MEMBERS, 1, white.shape[-1], generator=dropout) > DROPOUT
+            x = x * (kept / (1 - DROPOUT))
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = torch.baddbmm(bias, x, weight).relu()
+        return torch.baddbmm(self.biases[-1], x, self.weights[-1]).squeeze(-1)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Statistics of R on the reference set: `mean`, `std` f32 [MEMBERS] of each member, then of what is made
+    of them."""
+
+    mean: Tensor
+    std: Tensor
+    total_mean: float
+    total_std: float
+
+
+class RewardModel:
+    """A trained model at play: a standardised, frozen potential of the state.
+
+    Each member is standardised on the reference set; the potential is their mean less `CAUTION` deviations
+    (Coste et al. 2023, "Reward model ensembles help mitigate overoptimization"), standardised again and
+    clipped to +-5. So neither a constant nor a factor on R changes the potential.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        reference: Tensor,
+        *,
+        reading: Reading,
+        observation_version: int,
+        accuracy: float = float("nan"),
+        accuracy_low: float = float("nan"),
+    ) -> None:
+        """`reference`: f32 [B, D], observations whose potentials have mean 0 and deviation 1."""
+        self.ensemble = ensemble.requires_grad_(False)
+        self.reference = reference
+        self.reading = reading
+        self.observation_version = observation_version
+        self.accuracy = accuracy
+        self.accuracy_low = accuracy_low
+        self._scale = _scale(self.ensemble(reference))
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the file that `to_bytes` makes."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def measured(self, accuracy: float, accuracy_low: float) -> RewardModel:
+        """The same model with its held-out accuracy and the lower end of that one's 95% interval."""
+        return RewardModel(
+            self.ensemble,
+            self.reference,
+            reading=self.reading,
+            observation_version=self.observation_version,
+            accuracy=accuracy,
+            accuracy_low=accuracy_low,
+        )
+
+    def __call__(self, obs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Potentials f32 [B] of observations f32 [B, D]."""
+        return self.predict(torch.from_numpy(np.ascontiguousarray(obs, np.float32))).numpy()
+
+    @torch.inference_mode()
+    def predict(self, obs: Tensor) -> Tensor:
+        """Potentials f32 [B] of observations f32 [B, D]."""
+        standing = (self.ensemble(obs) - self._scale.mean[:, None]) / self._scale.std[:, None]
+        potential = (_cautious(standing) - self._scale.total_mean) / self._scale.total_std
+        return potential.clamp(-CLIP, CLIP)
+
+    def to_bytes(self) -> bytes:
+        """The content of rm.pt: tensors and plain values only."""
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "observation_version": self.observation_version,
+            "reading": self.reading.value,
+            "accuracy": self.accuracy,
+            "accuracy_low": self.accuracy_low,
+            "reference": self.reference,
+            "ensemble": dict(self.ensemble.state_dict()),
+        }
+        buffer = io.BytesIO()
+        torch.save({**content, "digest": _digest(content)}, buffer)
+        return buffer.getvalue()
+
+    @classmethod
+    def load(cls, data: bytes, name: str = "rm.pt", observation_version: int | None = None) -> RewardModel:
+        """The model in `data`, the content of the file `name`; runs no code from it.
+
+        Raises `BadDataError` where it is cut off, changed, of another format, or made for a layout of
+        observations other than `observation_version` (None: any).
+        """
+        content = _read(data, name)
+        made_for = content["observation_version"]
+        if observation_version is not None and made_for != observation_version:
+            raise BadDataError(
+                f"{name}: made for observation layout {made_for}, this version has {observation_version}; "
+                "train it again on segments of this layout with `questloop reward-model`"
+            )
+        state = content["ensemble"]
+        ensemble = Ensemble(state["mean"], state["std"])
+        ensemble.load_state_dict(state)
+        return cls(
+            ensemble,
+            content["reference"],
+            reading=Reading(content["reading"]),
+            observation_version=made_for,
+            accuracy=content["accuracy"],
+            accuracy_low=content["accuracy_low"],
+        )
+
+
+def _read(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        content = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise BadDataError(f"{name}: not a whole reward model ({reason[:80]}); {REMEDY}") from None
+    if not isinstance(content, dict) or "format" not in content:
+        raise BadDataError(f"{name}: not a reward model; {REMEDY}")
+    if content["format"] != FORMAT:
+        raise BadDataError(f"{name}: format {content['format']}, this version reads {FORMAT}; {REMEDY}")
+    if content.pop("digest", None) != _digest(content):
+        raise BadDataError(f"{name}: its content was changed after it was written; {REMEDY}")
+    return content
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """SHA-256 over every value, in the order of names."""
+    hasher = hashlib.sha256()
+    flat = {**content, **content["ensemble"]}
+    for key in sorted(flat.keys() - {"ensemble"}):
+        value = flat[key]
+        hasher.update(key.encode())
+        hasher.update(
+            value.contiguous().numpy().tobytes() if isinstance(value, Tensor) else repr(value).encode()
+        )
+    return hasher.hexdigest()
+
+
+def _scale(outputs: Tensor) -> Scale:
+    """Statistics of member outputs [MEMBERS, B] on the reference set."""
+    mean, std = outputs.mean(dim=1), _nonzero(outputs.std(dim=1))
+    total = _cautious((outputs - mean[:, None]) / std[:, None])
+    return Scale(mean, std, float(total.mean()), float(_nonzero(total.std())))
+
+
+def _cautious(standing: Tensor) -> Tensor:
+    return standing.mean(dim=0) - CAUTION * standing.std(dim=0)
+
+
+def _nonzero(std: Tensor) -> Tensor:
+    return torch.where(std > 1e-8, std, torch.ones_like(std))
+
+
+def _uniform(generator: torch.Generator | None, size_in: int, size_out: int) -> Tensor:
+    """Weights f32 [MEMBERS, in, out], uniform as in `nn.Linear`."""
+    bound = size_in**-0.5
+    return (torch.rand(MEMBERS, size_in, size_out, generator=generator) * 2 - 1) * bound

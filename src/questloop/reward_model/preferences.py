@@ -1,0 +1,171 @@
+"""From judges' scores to preferences: which segments are compared, how surely, and which are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.errors import BadDataError
+
+POINTS = 32
+MAX_PAIRS = 100_000
+LENGTH_RATIO = 0.9
+SPREAD_FLOOR = 0.1
+HELD_OUT_SHARE = 0.25
+HELD_OUT = -1
+
+
+@dataclass(frozen=True)
+class JudgedSegment:
+    """A segment with its score, as the pipeline hands it in.
+
+    `observations`: f32 [L, 128], what the policy saw. `score`: the judges' weighted score, 0..1. `spread`:
+    deviation of their votes, 0 where they agree. `outcome`: what is known to have followed and no judge saw,
+    larger is better, or None.
+    """
+
+    episode: str
+    observations: NDArray[np.float32]
+    score: float
+    spread: float = 0.0
+    outcome: float | None = None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """S segments of equal shape, which training can draw from quickly.
+
+    `points`: f32 [S, POINTS, D], observations at even distances, the first and the last among them.
+    `length`, `episode` (a number), `score`, `spread`, `outcome` (NaN: unknown): [S].
+    """
+
+    points: NDArray[np.float32]
+    length: NDArray[np.int64]
+    episode: NDArray[np.int64]
+    score: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    outcome: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.length)
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """P comparisons of segments `a` and `b` (indices into a pool).
+
+    `label` is P(a is better), `weight` how much it counts. A tie is a label of 0.5 and is kept: it says that
+    neither is better.
+    """
+
+    a: NDArray[np.int64]
+    b: NDArray[np.int64]
+    label: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def __getitem__(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Preferences:
+        return Preferences(self.a[chosen], self.b[chosen], self.label[chosen], self.weight[chosen])
+
+
+def pool(segments: Iterable[JudgedSegment]) -> Pool:
+    """Take in segments one by one, keeping `POINTS` observations of each.
+
+    Raises `BadDataError` for a segment that is empty or holds a value that is not finite.
+    """
+    points, lengths, numbers = [], [], []
+    episodes: dict[str, int] = {}
+    for index, segment in enumerate(segments):
+        observations = np.asarray(segment.observations, np.float32)
+        if observations.ndim != 2 or not len(observations):
+            raise BadDataError(f"judged segment {index} of {segment.episode} has no observations")
+        at = np.linspace(0, len(observations) - 1, POINTS).round().astype(np.int64)
+        points.append(observations[at])
+        lengths.append(len(observations))
+        outcome = np.nan if segment.outcome is None else segment.outcome
+        episode = episodes.setdefault(segment.episode, len(episodes))
+        numbers.append((episode, segment.score, segment.spread, outcome))
+        if not (np.isfinite(points[-1]).all() and np.isfinite(numbers[-1][1:3]).all()):
+            raise BadDataError(
+                f"judged segment {index} of {segment.episode}: an observation, score or spread is not finite"
+            )
+    if not points:
+        raise BadDataError("no judged segments: run `questloop evaluate` first")
+    episode, score, spread, outcomes = np.array(numbers, np.float64).T
+    return Pool(
+        np.stack(points), np.array(lengths), episode.astype(np.int64), score, spread, outcomes
+    )  # fmt: skip
+
+
+def hold_out(episode: NDArray[np.int64], folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Fold i64 [S] of every segment, `HELD_OUT` for a quarter of the episodes; an episode is never split.
+
+    With a single episode nothing is held out.
+    """
+    episodes = rng.permutation(np.unique(episode))
+    n_out = int(np.ceil(HELD_OUT_SHARE * len(episodes))) if len(episodes) > 1 else 0
+    fold = np.arange(len(episodes)) % folds
+    fold[:n_out] = HELD_OUT
+    of_episode = np.empty(len(episodes), np.int64)
+    of_episode[np.searchsorted(np.sort(episodes), episodes)] = fold
+    return of_episode[np.searchsorted(np.sort(episodes), episode)]
+
+
+def preferences(
+    segments: Pool, among: NDArray[np.int64], rng: np.random.Generator, limit: int = MAX_PAIRS
+) -> Preferences:
+    """At most `limit` comparisons among the segments with indices `among`.
+
+    The label is `sigmoid((score_a - score_b) / t)`, t the deviation of all scores, so that the judges' scale
+    does not matter; equal scores are a tie. The weight is `f^2 / (f^2 + spread_a^2 + spread_b^2)`, f = 0.1.
+
+    Only segments of about equal length are compared, and the longer is as often the better as the worse, so
+    that length alone tells nothing (github.com/HumanCompatibleAI/imitation/issues/324).
+    """
+    a, b = _matched(segments.length[among], rng, limit)
+    a, b = among[a], among[b]
+    scale = max(float(segments.score.std()), 1e-6)
+    label = 1 / (1 + np.exp(-(segments.score[a] - segments.score[b]) / scale))
+    doubt = segments.spread[a] ** 2 + segments.spread[b] ** 2
+    weight = SPREAD_FLOOR**2 / (SPREAD_FLOOR**2 + doubt)
+    made = Preferences(a, b, label.astype(np.float32), weight.astype(np.float32))
+    return made[_balanced(segments.length, made)]
+
+
+def _matched(
+    length: NDArray[np.int64], rng: np.random.Generator, limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Random pairs of positions whose lengths differ by at most a tenth, each pair once, in random order."""
+    n = len(length)
+    if n * (n - 1) // 2 <= 4 * limit:
+        a, b = np.triu_indices(n, k=1)
+    else:
+        a, b = rng.integers(0, n, (2, 4 * limit))
+        code = np.unique(np.minimum(a, b) * n + np.maximum(a, b))
+        a, b = code // n, code % n
+    ratio = np.minimum(length[a], length[b]) / np.maximum(length[a], length[b])
+    chosen = rng.permutation(np.flatnonzero((a != b) & (ratio >= LENGTH_RATIO)))[:limit]
+    swapped = rng.random(len(chosen)) < 0.5
+    return np.where(swapped, b[chosen], a[chosen]), np.where(swapped, a[chosen], b[chosen])
+
+
+def _balanced(length: NDArray[np.int64], made: Preferences) -> NDArray[np.int64]:
+    """Indices without the surplus of comparisons in which the longer (or the shorter) segment is better."""
+    longer_is_better = np.sign(length[made.a] - length[made.b]) * np.sign(made.label - 0.5)
+    for_longer, for_shorter = np.flatnonzero(longer_is_better > 0), np.flatnonzero(longer_is_better < 0)
+    n = min(len(for_longer), len(for_shorter))
+    kept = [np.flatnonzero(longer_is_better == 0), for_longer[:n], for_shorter[:n]]
+    return np.sort(np.concatenate(kept))
+
+
+def from_comparisons(comparisons: Sequence[tuple[int, int, float, float]]) -> Preferences:
+    """Preferences of judges who saw two segments side by side: (a, b, P(a is better), weight) each."""
+    a, b, label, weight = np.array(comparisons, np.float64).reshape(-1, 4).T
+    return Preferences(
+        a.astype(np.int64), b.astype(np.int64), label.astype(np.float32), weight.astype(np.float32)
+    )

@@ -1,0 +1,221 @@
+"""Training of the reward model on judged segments, and the report on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from questloop.reward_model import measures
+from questloop.reward_model.fit import MAX_STEPS, evaluate, fit, read
+from questloop.reward_model.measures import Accuracy, CalibrationBin
+from questloop.reward_model.network import MEMBERS, Ensemble, Reading, RewardModel
+from questloop.reward_model.preferences import (
+    HELD_OUT,
+    JudgedSegment,
+    Pool,
+    Preferences,
+    hold_out,
+    pool,
+    preferences,
+)
+
+READING = Reading.DIFFERENCE
+REFERENCE_SIZE = 1024
+
+
+@dataclass(frozen=True)
+class ReadingReport:
+    """A reading on the held-out episodes.
+
+    Accuracy against the judges and against known outcomes (gold), Brier score and calibration of P(a is
+    better) against the judges, and the training steps taken.
+    """
+
+    judges: Accuracy
+    gold: Accuracy
+    brier: float
+    calibration: list[CalibrationBin]
+    steps: int
+
+
+@dataclass(frozen=True)
+class RewardModelReport:
+    """What was learned and how far it is to be trusted; NaN stands for what could not be measured.
+
+    `ties` are the comparisons of `learned` and `held_out` without a better side. `length_only` is the
+    accuracy of preferring the longer segment, 0.5 where length tells nothing. `drift` is the mean absolute
+    change of the potential on the reference set since the epoch before, `drift_correlation` Spearman's
+    between the two.
+    """
+
+    sha256: str
+    reading: Reading
+    readings: dict[Reading, ReadingReport]
+    segments: int
+    episodes: int
+    episodes_held_out: int
+    learned: int
+    held_out: int
+    ties: int
+    length_only: float
+    drift: float
+    drift_correlation: float
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """Against the judges, of the reading in use."""
+        return self.readings[self.reading].judges
+
+    @property
+    def gold_accuracy(self) -> Accuracy:
+        """Against known outcomes, of the reading in use."""
+        return self.readings[self.reading].gold
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, None for what could not be measured."""
+        plain: dict[str, Any] = _without_nan(asdict(self))
+        return plain
+
+
+def train_reward_model(
+    segments: Iterable[JudgedSegment],
+    *,
+    observation_version: int,
+    gamma: float,
+    seed: int,
+    comparisons: Preferences | None = None,
+    previous: RewardModel | None = None,
+    reading: Reading = READING,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[RewardModel, RewardModelReport]:
+    """Train the ensemble on judged segments; a quarter of their episodes is held out to measure it.
+
+    Args:
+        segments: with scores, in any order; their order is that of the indices in `comparisons`.
+        observation_version: layout of their observations.
+        gamma: the learner's discount.
+        seed: of every random choice. The same seed and segments give the same file.
+        comparisons: judged side by side, in place of those that are made from scores.
+        previous: the model of the epoch before: its reference set is kept, drift is measured on it.
+        reading: what a segment is worth. The other one is trained too, for the report.
+        progress: told the steps done and the most there can be.
+
+    Raises `BadDataError` for segments that cannot be used.
+    """
+    data = pool(segments)
+    rng = np.random.default_rng(seed)
+    fold = hold_out(data.episode, MEMBERS, rng)
+    learned, held_out = _split(data, fold, comparisons, rng)
+    reference = _reference(data, fold, previous, observation_version, rng)
+    total = MAX_STEPS * len(Reading)
+    models: dict[Reading, RewardModel] = {}
+    reports: dict[Reading, ReadingReport] = {}
+    for index, kind in enumerate(Reading):
+        tell = partial(_tell, progress, index * MAX_STEPS, total)
+        ensemble, steps = fit(data, fold, learned, reading=kind, gamma=gamma, seed=seed, progress=tell)
+        model = RewardModel(ensemble, reference, reading=kind, observation_version=observation_version)
+        reports[kind] = _measure(model, data, fold, held_out, gamma, rng, steps)
+        models[kind] = model.measured(reports[kind].judges.value, reports[kind].judges.low)
+    progress(total, total)
+    model = models[reading]
+    moved, correlation = _drift(previous, model)
+    return model, RewardModelReport(
+        sha256=model.sha256,
+        reading=reading,
+        readings=reports,
+        segments=len(data),
+        episodes=len(np.unique(data.episode)),
+        episodes_held_out=len(np.unique(data.episode[fold == HELD_OUT])),
+        learned=len(learned),
+        held_out=len(held_out),
+        ties=int((learned.label == 0.5).sum() + (held_out.label == 0.5).sum()),
+        length_only=measures.accuracy(data.length.astype(np.float64), held_out, data.episode, rng).value,
+        drift=moved,
+        drift_correlation=correlation,
+    )
+
+
+def _tell(progress: Callable[[int, int], None], before: int, total: int, step: int) -> None:
+    progress(before + step, total)
+
+
+def _split(
+    data: Pool, fold: NDArray[np.int64], comparisons: Preferences | None, rng: np.random.Generator
+) -> tuple[Preferences, Preferences]:
+    """Comparisons to learn from and held-out ones; none has a segment on either side."""
+    out = fold == HELD_OUT
+    if comparisons is None:
+        return preferences(data, np.flatnonzero(~out), rng), preferences(data, np.flatnonzero(out), rng)
+    return (
+        comparisons[~out[comparisons.a] & ~out[comparisons.b]],
+        comparisons[out[comparisons.a] & out[comparisons.b]],
+    )
+
+
+def _reference(
+    data: Pool,
+    fold: NDArray[np.int64],
+    previous: RewardModel | None,
+    observation_version: int,
+    rng: np.random.Generator,
+) -> torch.Tensor:
+    """The reference set of the epoch before, else some of the observations that are learned from."""
+    if previous is not None and previous.observation_version == observation_version:
+        return previous.reference
+    rows = data.points[fold != HELD_OUT].reshape(-1, data.points.shape[-1])
+    chosen = rng.choice(len(rows), min(REFERENCE_SIZE, len(rows)), replace=False)
+    return torch.from_numpy(rows[chosen])
+
+
+def _measure(
+    model: RewardModel,
+    data: Pool,
+    fold: NDArray[np.int64],
+    held_out: Preferences,
+    gamma: float,
+    rng: np.random.Generator,
+    steps: int,
+) -> ReadingReport:
+    points = torch.from_numpy(data.points)
+    potentials = model.predict(points.flatten(0, 1)).unflatten(0, points.shape[:2])
+    value = read(potentials, model.reading, gamma).numpy().astype(np.float64)
+    predicted = _probability(model.ensemble, points, held_out, model.reading, gamma)
+    truth = measures.by_outcome(data.outcome, np.flatnonzero(fold == HELD_OUT))
+    return ReadingReport(
+        judges=measures.accuracy(value, held_out, data.episode, rng),
+        gold=measures.accuracy(value, truth, data.episode, rng),
+        brier=measures.brier(predicted, held_out.label),
+        calibration=measures.calibration(predicted, held_out.label),
+        steps=steps,
+    )
+
+
+def _probability(
+    ensemble: Ensemble, points: torch.Tensor, pairs: Preferences, reading: Reading, gamma: float
+) -> NDArray[np.float64]:
+    """P(a is better) f64 [P], the mean of the members' predictions."""
+    values = evaluate(ensemble, points, reading, gamma)
+    return torch.sigmoid(values[:, pairs.a] - values[:, pairs.b]).mean(dim=0).numpy().astype(np.float64)
+
+
+def _drift(previous: RewardModel | None, model: RewardModel) -> tuple[float, float]:
+    if previous is None or previous.observation_version != model.observation_version:
+        return float("nan"), float("nan")
+    return measures.drift(previous.predict(model.reference).numpy(), model.predict(model.reference).numpy())
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return value
