@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from questloop.cli import doctor, play, states
+from questloop.cli import doctor, grpo, play, states
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -15,6 +15,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.add_typer(grpo.app)
 
 
 @app.callback()
