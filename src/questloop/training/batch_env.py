@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,9 @@ class BatchEnv(Protocol):
 
     final_obs: NDArray
     """`[N, *shape]`: the true last observation of slots that terminated or truncated in the last step."""
+
+    def seed(self, streams: Sequence[np.random.Generator]) -> None:
+        """Draw what is random in slot `n` from `streams[n]`, which the caller goes on using and keeps."""
 
     def reset(self, obs: NDArray) -> None:
         """Start a new episode in every slot; write first observations into `obs[N, *shape]`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -16,18 +17,20 @@ from questloop.game.observation import OBSERVATION_SIZE, Encoder
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
+from questloop.game.start_states import StartStates, load_start_states
 from questloop.game.state_file import SaveState
 from questloop.rewards.boundary import Boundary
 from questloop.rewards.total import Rewards
 from questloop.settings import GameSettings, RewardSettings
 from questloop.training.meter import SlotReport
+from questloop.training.streams import slot_streams
 from questloop.training.tape import EventWatch, Tape
 
 
 class GameEnv:
     """A `BatchEnv`. An episode is terminated by the game's over or its goal, truncated at EPISODE_LENGTH.
 
-    Nothing here is random: what differs between slots are the actions they are given.
+    The start state is the one thing drawn at random, by each slot's own stream.
     """
 
     num_actions = ACTION_COUNT
@@ -40,12 +43,16 @@ class GameEnv:
         game: GameSettings,
         rewards: RewardSettings,
         png_stride: int = 10,
+        starts: StartStates | None = None,
     ) -> None:
+        """`starts` saves making the start states again, where another process has done so."""
         rom = Rom.load(game.rom_path)
         self.profile: Profile = profile_for(rom)
         self.num_slots = num_slots
         self.episode_length = game.episode_length
         self.batch = GameBatch(rom, self.profile.layout, num_slots, game.frame_skip)
+        self.starts = starts or game_starts(game, rom, self.profile)
+        self._streams = slot_streams(0, 0, num_slots)
         self.encoder = Encoder(num_slots)
         self.rewards = Rewards(num_slots, rewards)
         self.columns = self.profile.columns(self.batch.taps)
@@ -60,9 +67,13 @@ class GameEnv:
         self._png_stride = png_stride
         self._watch = EventWatch(self.rewards.names)
         self._event = np.zeros(num_slots, np.bool_)
+        self._start_names: list[str] = [""] * num_slots
         self._tape: Tape | None = None
 
     # BatchEnv
+
+    def seed(self, streams: Sequence[np.random.Generator]) -> None:
+        self._streams = list(streams)
 
     def reset(self, obs: NDArray[np.float32]) -> None:
         self._begin(np.arange(self.num_slots))
@@ -74,14 +85,16 @@ class GameEnv:
         obs: NDArray[np.float32],
         reward: NDArray[np.float32],
         boundary: NDArray[np.uint8],
+        render: bool = False,
     ) -> None:
+        """As `BatchEnv`; `render` draws the screens for `batch.frame`."""
         tape = self._tape
         if tape is None:
-            taps = self.batch.step(action)
+            taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if render else None)
         else:
-            render = self._event | (self.age % self._png_stride == 0)
-            taps = self.batch.step(action, render)
-            for slot in np.flatnonzero(render):
+            drawn = self._event | (self.age % self._png_stride == 0)
+            taps = self.batch.step(action, drawn)
+            for slot in np.flatnonzero(drawn):
                 tape.picture(int(slot), self.batch.frame(int(slot)))
         columns = self.columns = self.profile.columns(taps)
         reward[:] = self.rewards.step(columns)
@@ -120,7 +133,7 @@ class GameEnv:
         parts = len(self.rewards.names)
         self._tape = Tape(steps, self.num_slots, self.profile.layout.size, OBSERVATION_SIZE, parts)
         for slot in np.flatnonzero(self.age == 0):
-            self._tape.start(int(slot), EpisodeStart())
+            self._tape.start(int(slot), EpisodeStart(state=self._start_names[slot]))
 
     def trace(self) -> Trace | None:
         tape, self._tape = self._tape, None
@@ -144,6 +157,7 @@ class GameEnv:
             "reached": self._reached.copy(),
             "at_start": self._at_start.copy(),
             "event": self._event.copy(),
+            "start_names": list(self._start_names),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -157,6 +171,7 @@ class GameEnv:
         self._reached[:] = state["reached"]
         self._at_start[:] = state["at_start"]
         self._event[:] = state["event"]
+        self._start_names = list(state["start_names"])
         self._watch.forget()
 
     def close(self) -> None:
@@ -170,16 +185,23 @@ class GameEnv:
 
     def _begin(self, slots: NDArray[np.intp]) -> None:
         """Start an episode in `slots` and write its first observations into `_obs`."""
-        for slot in slots:
-            self.batch.reset(int(slot))
-            if self._tape is not None and self._tape.t < len(self._tape.trace.action):
-                self._tape.start(int(slot), EpisodeStart())
+        for slot in slots.tolist():
+            start = self.starts.choose(self._streams[slot])
+            self._start_names[slot] = start.name
+            self.batch.reset(slot, start.state)
+            if self._tape is not None:
+                self._tape.start(slot, EpisodeStart(state=start.name))
         self.columns = self.profile.columns(self.batch.taps)
         self.rewards.reset(slots, self.columns)
         self._obs[slots] = _first_observations(self.encoder, slots, self.columns)
         self.age[slots] = 0
         self._event[slots] = False
         self._reached[slots] = self._at_start[slots] = self.columns.milestones[slots]
+
+
+def game_starts(game: GameSettings, rom: Rom, profile: Profile) -> StartStates:
+    """What episodes begin from: START_STATES, else the game's own beginning."""
+    return load_start_states(rom, profile, str(game.start_states) if game.start_states else None)
 
 
 def _first_observations(encoder: Encoder, slots: NDArray[np.intp], columns: Columns) -> NDArray[np.float32]:

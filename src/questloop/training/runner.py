@@ -52,7 +52,6 @@ class QuestRunner(EnvRunner, Checkpointable):
         self.streams: list[np.random.Generator] = []
         self._rollout: Rollout | None = None
         self._obs = np.zeros((slots, *self.env.observation_shape), self.env.observation_dtype)
-        self.env.reset(self._obs)
 
     def get_spaces(self) -> dict[str, tuple[gym.Space, gym.Space]]:
         spaces = (self.config.observation_space, self.config.action_space)
@@ -79,6 +78,8 @@ class QuestRunner(EnvRunner, Checkpointable):
             if not self.streams:
                 first = self.index * self.env.num_slots
                 self.streams = slot_streams(self.config.seed or 0, first, self.env.num_slots, incarnation)
+                self.env.seed(self.streams)
+                self.env.reset(self._obs)
             started, started_cpu = time.perf_counter(), time.process_time()
             rollout = self._sample(steps)
             return Sample(
@@ -160,6 +161,7 @@ class QuestRunner(EnvRunner, Checkpointable):
             self.env.load_state_dict(state["env"])
             self.streams = slot_streams(0, 0, self.env.num_slots)
             load_stream_states(self.streams, state["streams"])
+            self.env.seed(self.streams)
             self.env.observe(self._obs)
         except Exception as error:
             return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ class Corridor:
         self.position = np.zeros(num_slots, np.int64)
         self.age = np.zeros(num_slots, np.int64)
         self._cells = np.eye(length, dtype=np.float32)
+
+    def seed(self, streams: Sequence[np.random.Generator]) -> None:
+        """Nothing is random here."""
 
     def reset(self, obs: NDArray) -> None:
         self.position[:] = 0

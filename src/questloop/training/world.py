@@ -35,7 +35,7 @@ class World:
 
 def game_world(settings: Settings) -> World:
     """The game of `settings`, with its rewards."""
-    from questloop.training.game_env import GameEnv
+    from questloop.training.game_env import GameEnv, game_starts
 
     rom = Rom.load(settings.game.rom_path)
     profile = profile_for(rom)
@@ -46,6 +46,7 @@ def game_world(settings: Settings) -> World:
             game=settings.game,
             rewards=settings.rewards,
             png_stride=settings.store.png_stride,
+            starts=game_starts(settings.game, rom, profile),
         ),
         observation_space=gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32),
         action_space=gym.spaces.Discrete(ACTION_COUNT),

@@ -1,0 +1,110 @@
+"""The composed environment on the bundled game."""
+
+import numpy as np
+import pytest
+
+from questloop.rewards.boundary import Boundary
+from questloop.settings import load
+from questloop.training.game_env import GameEnv
+from questloop.training.streams import slot_streams
+
+N, LENGTH = 3, 25
+
+
+def make(**values):
+    settings = load(flags={"episode_length": LENGTH} | values)
+    env = GameEnv(N, settings.game, settings.rewards, png_stride=5)
+    env.seed(slot_streams(0, 0, N))
+    return env
+
+
+@pytest.fixture
+def env():
+    env = make()
+    yield env
+    env.close()
+
+
+def play(env, actions, obs=None):
+    """Steps of `env` as arrays [T, N, ...]."""
+    rows = []
+    for action in actions:
+        obs = np.zeros((N, 128), np.float32)
+        reward, boundary = np.zeros(N, np.float32), np.zeros(N, np.uint8)
+        env.step(action, obs, reward, boundary)
+        rows.append((obs, reward, boundary))
+    return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def random_actions(steps, seed=0):
+    return np.random.default_rng(seed).integers(0, 8, (steps, N)).astype(np.uint8)
+
+
+def start(env):
+    obs = np.zeros((N, 128), np.float32)
+    env.reset(obs)
+    return obs
+
+
+def test_a_truncated_episode_keeps_its_final_observation_and_begins_anew(env):
+    first = start(env)
+    obs, _, boundary = play(env, random_actions(LENGTH))
+    assert (boundary[:-1] == Boundary.NONE).all()
+    assert (boundary[-1] == Boundary.TRUNCATED).all()
+    np.testing.assert_array_equal(obs[-1], first)
+    assert not np.array_equal(env.final_obs, first)
+    report = env.report()
+    assert len(report.finished_rooms) == N
+
+
+def test_the_goal_terminates(env):
+    start(env)
+    layout = env.profile.layout
+    for emulator in env.batch.emulators[:1]:
+        tap = next(tap for tap in layout.taps if tap.name == "essences")
+        emulator.poke(tap.address, bytes([1]))
+    _, _, boundary = play(env, random_actions(1))
+    assert boundary[0].tolist() == [Boundary.TERMINATED, 0, 0]
+    assert env.report().finished_milestones == [1 << len(env.profile.milestones) - 1]
+
+
+def test_the_same_actions_give_the_same_observations_and_rewards(env):
+    other = make()
+    start(env)
+    start(other)
+    actions = random_actions(40)
+    for mine, theirs in zip(play(env, actions), play(other, actions), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    other.close()
+
+
+def test_going_on_from_a_state_equals_going_on(env):
+    start(env)
+    play(env, random_actions(31))
+    state = env.state_dict()
+    other = make()
+    other.load_state_dict(state)
+    seen = np.zeros((N, 128), np.float32)
+    other.observe(seen)
+    env.observe(mine := np.zeros((N, 128), np.float32))
+    np.testing.assert_array_equal(seen, mine)
+    actions = random_actions(40, seed=1)
+    for straight, resumed in zip(play(env, actions), play(other, actions), strict=True):
+        np.testing.assert_array_equal(straight, resumed)
+    other.close()
+
+
+def test_a_trace_shows_each_step_before_any_reset(env):
+    start(env)
+    env.start_trace(LENGTH + 3)
+    obs, reward, boundary = play(env, random_actions(LENGTH + 3))
+    trace = env.trace()
+    np.testing.assert_array_equal(trace.boundary, boundary)
+    np.testing.assert_allclose(trace.reward_parts.sum(axis=2), reward, atol=1e-6)
+    assert trace.episode_step[:, 0].tolist() == [*range(LENGTH), 0, 1, 2]
+    np.testing.assert_array_equal(trace.obs[: LENGTH - 1], obs[: LENGTH - 1])
+    assert not np.array_equal(trace.obs[LENGTH - 1], obs[LENGTH - 1])
+    assert {(0, 0), (5, 0), (LENGTH, 0)} <= set(trace.frames)
+    assert trace.frames[0, 0].shape == (144, 160, 3)
+    assert set(trace.starts) == {(t, n) for t in (0, LENGTH) for n in range(N)}
+    assert env.trace() is None
