@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from questloop.cli import doctor, grpo, play, states
+from questloop.cli import doctor, grpo, play, states, verify
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ def version() -> None:
 app.command()(play.play)
 app.command()(doctor.doctor)
 app.add_typer(states.app, name="states")
+app.command()(verify.verify)
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ class SegmentReader:
                 f"store {self._store.url}: epoch {epoch} has no committed rollouts; "
                 f"play it with `EPOCH={epoch} questloop rollouts`"
             )
-        return {key for key in commit.keys() if key.endswith(ending)}  # noqa: SIM118
+        return {key for key in commit.listed if key.endswith(ending)}
 
 
 class SegmentView:
@@ -79,32 +79,12 @@ class SegmentView:
     @cached_property
     def states(self) -> list[dict[str, Any]]:
         """The lines of `states.jsonl`, one a recorded frame."""
-        key = keys.segment_file(self.segment_id, STATES)
-        states = decode_states(self._read(STATES), key)
-        steps = [state["step"] for state in states]
-        first = self.manifest.first_step
-        if steps != list(range(first, first + self.manifest.frames)):
-            raise BadDataError(
-                f"{key}: {len(steps)} lines, steps {steps[:1]} to {steps[-1:]}; "
-                f"the manifest says {self.manifest.frames} frames from {first}"
-            )
-        named = {state["png"] for state in states if state.get("png")}
-        stored = {name for name in self._files if name.startswith("frames/")}
-        if named != stored or len(stored) != self.manifest.pngs:
-            odd = sorted(named ^ stored)
-            raise BadDataError(
-                f"{key}: pictures do not match the manifest: {', '.join(odd[:3]) or 'their number'}"
-            )
-        return states
+        return check_states(self.manifest, self._read(STATES))
 
     @cached_property
     def observations(self) -> Floats:
         """f32[L, D], what the policy saw after each step."""
-        key = keys.segment_file(self.segment_id, OBSERVATIONS)
-        obs = decode_observations(self._read(OBSERVATIONS), key)
-        if obs.shape != (expected := (self.manifest.frames, self.manifest.observation_size)):
-            raise BadDataError(f"{key}: obs is {list(obs.shape)}, the manifest says {list(expected)}")
-        return obs
+        return check_observations(self.manifest, self._read(OBSERVATIONS))
 
     def png(self, step: int) -> bytes | None:
         """The stored picture of a step; None where there is none."""
@@ -135,3 +115,30 @@ def check_file(file: ManifestFile, data: bytes, key: str) -> None:
         )
     if sha256_hex(data) != file.sha256:
         raise BadDataError(f"{key}: its SHA-256 is not the manifest's; it was changed")
+
+
+def check_states(manifest: Manifest, data: bytes) -> list[dict[str, Any]]:
+    """The lines of `states.jsonl`; `BadDataError` where they or their pictures are not the manifest's."""
+    key = keys.segment_file(manifest.segment_id, STATES)
+    states = decode_states(data, key)
+    steps = [state["step"] for state in states]
+    if steps != list(range(manifest.first_step, manifest.first_step + manifest.frames)):
+        raise BadDataError(
+            f"{key}: {len(steps)} lines, steps {steps[:1]} to {steps[-1:]}; "
+            f"the manifest says {manifest.frames} frames from {manifest.first_step}"
+        )
+    named = {state["png"] for state in states if state.get("png")}
+    stored = {file.name for file in manifest.files if file.name.startswith("frames/")}
+    if named != stored or len(stored) != manifest.pngs:
+        odd = ", ".join(sorted(named ^ stored)[:3]) or f"{len(stored)}, not {manifest.pngs}"
+        raise BadDataError(f"{key}: pictures do not match the manifest: {odd}")
+    return states
+
+
+def check_observations(manifest: Manifest, data: bytes) -> Floats:
+    """f32[L, D] of `observations.npz`; `BadDataError` where its shape is not the manifest's."""
+    key = keys.segment_file(manifest.segment_id, OBSERVATIONS)
+    obs = decode_observations(data, key)
+    if obs.shape != (expected := (manifest.frames, manifest.observation_size)):
+        raise BadDataError(f"{key}: obs is {list(obs.shape)}, the manifest says {list(expected)}")
+    return obs

@@ -254,6 +254,7 @@ class Recorder:
         )
         episode.entries[str(segment.id)] = SegmentEntry(
             segment_id=str(segment.id),
+            epoch=segment.epoch,
             index=segment.id.index,
             first_step=segment.first_step,
             frames=count,

@@ -149,6 +149,7 @@ class SegmentEntry(_Part):
     """A segment as its episode lists it."""
 
     segment_id: _SegmentIdText
+    epoch: int = Field(ge=0, description="in which the segment was completed")
     index: int = Field(ge=0)
     first_step: int = Field(ge=0)
     frames: int = Field(ge=1, le=SEGMENT_FRAMES)

@@ -47,7 +47,8 @@ class Commit(BaseModel):
         default_factory=dict, description="what the stage reports, such as steps"
     )
 
-    def keys(self) -> set[str]:
+    @property
+    def listed(self) -> set[str]:
         """The keys of its objects."""
         return {item.key for item in self.objects}
 

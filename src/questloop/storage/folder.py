@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +17,7 @@ from questloop.errors import DiskFullError, UnavailableError
 from questloop.storage.store import AlreadyExists, Entry, NotFound, Store, valid_key, valid_prefix
 
 _STAGED = re.compile(r".*#[0-9a-f]{16}")  # the name of a file that is being written; no key can have it
+_ABANDONED_S = 600  # a put takes seconds
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
@@ -81,13 +83,12 @@ class FolderStore(Store):
                 path.unlink()
             self._remove_empty_folders(path.parent)
 
-    def remove_staged(self, older_than_s: float, now_s: float) -> int:
-        """Delete files that a killed process left half written; returns how many."""
+    def remove_unfinished(self) -> int:
         removed = 0
         for folder, _, names in os.walk(self._root):
             for path in (Path(folder, name) for name in names if _STAGED.fullmatch(name)):
                 with contextlib.suppress(FileNotFoundError):
-                    if now_s - path.stat().st_mtime > older_than_s:
+                    if time.time() - path.stat().st_mtime > _ABANDONED_S:
                         path.unlink()
                         removed += 1
         return removed

@@ -181,12 +181,22 @@ def judge_adapter_prefix(judge: str, fingerprint: str) -> str:
 # The pipeline's own documents
 
 
+def run() -> str:
+    """The run that the store belongs to; made once."""
+    return f"{MODELS}/pipeline/run.json"
+
+
 def progress() -> str:
     return f"{MODELS}/pipeline/progress.json"
 
 
 def commit(epoch: int, stage: Stage) -> str:
     return f"{MODELS}/pipeline/{_epoch(epoch)}/commit-{Stage(stage)}.json"
+
+
+def retired(epoch: int) -> str:
+    """Says that the epoch's episodes were removed on purpose."""
+    return f"{MODELS}/pipeline/{_epoch(epoch)}/retired.json"
 
 
 def lease_prefix() -> str:

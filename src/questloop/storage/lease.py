@@ -122,7 +122,6 @@ class Lease:
         a heartbeat.
         """
         keys.valid_run_id(run)
-        store.check_space()
         process = process or Process.current()
         fence = _newest_fence(store)
         if fence:
@@ -209,6 +208,12 @@ class Lease:
                 return
             except QuestloopError:
                 continue  # check() raises once the lease's time is over
+
+
+def holder_of(store: Store) -> Holder | None:
+    """The newest writer of a store, alive or not; None where there was none."""
+    fence = _newest_fence(store)
+    return _read(store, keys.lease(fence), Holder) if fence else None
 
 
 def _wait_until_free(

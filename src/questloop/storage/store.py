@@ -83,6 +83,10 @@ class Store(ABC):
     def check_space(self) -> None:
         """Raise `DiskFullError` where less than LOW_WATER_MB is free. S3 has no such limit."""
 
+    def remove_unfinished(self) -> int:
+        """Delete files that killed processes left half written; returns how many. S3 shows none."""
+        return 0
+
     def put(self, key: str, data: bytes, *, durable: bool = False) -> StoredObject:
         """Write an object, over one that is there.
 
@@ -129,6 +133,13 @@ def open_store(where: StoreSettings | str) -> Store:
         store = FolderStore(folder_path(url), settings.low_water_mb)
     store.check()
     return store
+
+
+def open_existing_store(settings: StoreSettings) -> Store:
+    """As `open_store`, but a folder that is not there is an error and is not made."""
+    if not settings.url.startswith("s3://") and not (path := folder_path(settings.url)).is_dir():
+        raise UsageError(f"store {path}: no such folder; give the STORE_URL of a run")
+    return open_store(settings)
 
 
 def folder_path(url: str) -> Path:

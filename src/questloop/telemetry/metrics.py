@@ -53,12 +53,19 @@ fleet_claim_seconds = _histogram("fleet_claim_seconds", "time from a job's wake-
 fleet_requeue_total = _counter("fleet_requeue_total", "jobs put back in the queue", "reason")
 
 
-def serve(port: int, address: str = "127.0.0.1") -> int:
-    """Publish the metrics at http://address:port/metrics; 0 takes a free port. Returns the port."""
-    try:
-        server, _ = start_http_server(port, address, REGISTRY)
-    except OSError as error:
-        raise UnavailableError(
-            f"metrics: cannot listen on {address}:{port}: {error.strerror}; choose another port"
-        ) from None
-    return server.server_port
+class MetricsServer:
+    """Publishes the metrics at http://address:port/metrics until it is closed; port 0 takes a free one."""
+
+    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
+        try:
+            self._server, self._thread = start_http_server(port, address, REGISTRY)
+        except OSError as error:
+            raise UnavailableError(
+                f"metrics: cannot listen on {address}:{port}: {error.strerror}; choose another port"
+            ) from None
+        self.port: int = self._server.server_port
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

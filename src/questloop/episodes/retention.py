@@ -1,0 +1,85 @@
+"""Removes the episodes and checkpoints of old epochs (KEEP_EPOCHS).
+
+An epoch is declared retired before anything of it is removed: an auditor knows what is gone on purpose, and a
+removal that was cut off goes on the next time. Scores, reward models, summaries and commits stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from datetime import UTC, datetime
+
+from questloop.episodes.segment import parse_record
+from questloop.errors import BadDataError
+from questloop.storage import keys
+from questloop.storage.commit import committed_epochs, read_commit
+from questloop.storage.keys import Stage
+from questloop.storage.store import AlreadyExists, NotFound, Store
+
+
+def retire_epochs(store: Store, keep: int) -> tuple[int, ...]:
+    """Remove what the newest `keep` epochs with committed rollouts do not need; 0 keeps all.
+
+    Returns the epochs retired now. An episode that a kept epoch touches keeps its record.
+    """
+    if keep == 0:
+        return ()
+    epochs = committed_epochs(store, Stage.ROLLOUTS)
+    old = [epoch for epoch in epochs[:-keep] if not _is_done(store, epoch)]
+    kept = set(epochs[-keep:])
+    for epoch in old:
+        _declare(store, epoch)
+        _remove(store, epoch, kept)
+        store.put(keys.retired(epoch), _document(epoch, done=True), durable=True)
+    return tuple(old)
+
+
+def retired_epochs(store: Store) -> frozenset[int]:
+    """The epochs whose episodes and checkpoints are gone, or are being removed."""
+    epochs = committed_epochs(store, Stage.ROLLOUTS)
+    return frozenset(epoch for epoch in epochs if store.exists(keys.retired(epoch)))
+
+
+def _declare(store: Store, epoch: int) -> None:
+    with contextlib.suppress(AlreadyExists):
+        store.put_if_absent(keys.retired(epoch), _document(epoch, done=False))
+
+
+def _remove(store: Store, epoch: int, kept: set[int]) -> None:
+    commit = read_commit(store, epoch, Stage.ROLLOUTS)
+    assert commit is not None
+    for item in commit.objects:
+        if item.key.endswith("/manifest.json"):
+            # Without its manifest a segment is not complete: readers never see half of one.
+            folder = item.key.removesuffix("/manifest.json")
+            store.delete([item.key])
+            store.delete(entry.key for entry in store.list(folder))
+        elif item.key.endswith("/episode.json"):
+            if not _is_needed(store, item.key, kept):
+                store.delete([item.key])
+        else:
+            store.delete([item.key])
+
+
+def _is_needed(store: Store, key: str, kept: set[int]) -> bool:
+    try:
+        return bool(kept & set(parse_record(store.get(key), key).epochs))
+    except NotFound:
+        return False
+    except BadDataError:
+        return True  # for `questloop verify` to report
+
+
+def _is_done(store: Store, epoch: int) -> bool:
+    try:
+        return bool(json.loads(store.get(keys.retired(epoch)))["done"])
+    except NotFound:
+        return False
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _document(epoch: int, done: bool) -> bytes:
+    document = {"schema_version": 1, "epoch": epoch, "done": done, "updated": datetime.now(UTC).isoformat()}
+    return json.dumps(document).encode() + b"\n"

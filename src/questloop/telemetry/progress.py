@@ -1,0 +1,129 @@
+"""How far a long task is: bars for a person, `progress.json` for programs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Task as RichTask
+from rich.text import Text
+
+Tell = Callable[[int, int], None]
+"""Called with what is done and of how many."""
+
+SHOW_AFTER_S = 2.0
+WRITE_EVERY_S = 2.0
+
+
+@contextmanager
+def progress_bar(title: str, unit: str = "", console: Console | None = None) -> Iterator[Tell]:
+    """A bar with rate and time left on standard error, once the task has taken 2 s.
+
+    Nothing is printed where standard error is no terminal.
+    """
+    console = console or Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        _Rate(unit),
+        TimeRemainingColumn(),
+    )
+    bars = Progress(*columns, console=console, disable=not console.is_terminal)
+    task = bars.add_task(title, total=None)
+    began = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        bars.update(task, completed=done, total=total)
+        if not bars.live.is_started and time.monotonic() - began > SHOW_AFTER_S:
+            bars.start()
+
+    try:
+        yield tell
+    finally:
+        bars.stop()
+
+
+class _Rate(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def render(self, task: RichTask) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.0f} {self._unit}/s".replace(" /", "/"))
+
+
+class ProgressFile:
+    """Writes `progress.json` by `write`, at most every two seconds but for what ends a stage or fails.
+
+    Document: run, epoch, stage, step, steps_total, rate (1/s), eta_s, started, updated, latest (the latest
+    epoch's table), errors (the last 20).
+    """
+
+    def __init__(
+        self, write: Callable[[bytes], object], run: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write, self._clock = write, clock
+        self._written: float | None = None
+        self._document: dict[str, Any] = {
+            "schema_version": 1,
+            "run": run,
+            "epoch": None,
+            "stage": None,
+            "step": 0,
+            "steps_total": None,
+            "rate": None,
+            "eta_s": None,
+            "started": _now(),
+            "updated": None,
+            "latest": None,
+            "errors": [],
+        }
+
+    def update(self, epoch: int, stage: str, step: int, steps_total: int, rate: float | None = None) -> None:
+        """Where the stage is; `rate` in steps a second."""
+        began = (epoch, stage) != (self._document["epoch"], self._document["stage"])
+        eta_s = round((steps_total - step) / rate, 1) if rate else None
+        rate = round(rate, 2) if rate else None
+        self._document |= {"epoch": epoch, "stage": stage, "step": step, "steps_total": steps_total}
+        self._document |= {"rate": rate, "eta_s": eta_s}
+        self._put(now=began or step >= steps_total)
+
+    def finish_epoch(self, table: dict[str, Any]) -> None:
+        """The epoch's row of the closing table."""
+        self._document["latest"] = table
+        self._put(now=True)
+
+    def finish(self) -> None:
+        """The run is over."""
+        self._document |= {"stage": "finished", "eta_s": 0.0}
+        self._put(now=True)
+
+    def error(self, message: str) -> None:
+        """Something that a person should see."""
+        self._document["errors"] = [*self._document["errors"], {"at": _now(), "message": message}][-20:]
+        self._put(now=True)
+
+    def _put(self, now: bool) -> None:
+        if not now and self._written is not None and self._clock() - self._written < WRITE_EVERY_S:
+            return
+        self._written = self._clock()
+        self._document["updated"] = _now()
+        self._write(json.dumps(self._document, allow_nan=False).encode() + b"\n")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,42 @@
+import urllib.request
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from questloop.telemetry import metrics
+
+PUBLISHED = {
+    "env_steps_total": (),
+    "episode_return": (),
+    "unique_rooms_per_episode": (),
+    "milestone_total": ("name",),
+    "mode_latency_seconds": ("mode",),
+    "takeover_total": ("mode", "outcome"),
+    "judge_latency_seconds": ("judge",),
+    "judge_invalid_total": ("judge", "reason"),
+    "judge_agreement_alpha": (),
+    "reward_model_accuracy": (),
+    "reward_drift": (),
+    "segments_exported_total": (),
+    "export_queue_depth": (),
+    "fleet_jobs": ("status",),
+    "fleet_gpus": ("state",),
+    "fleet_claim_seconds": (),
+    "fleet_requeue_total": ("reason",),
+}
+
+
+def test_names_and_labels_are_the_published_ones():
+    for name, labels in PUBLISHED.items():
+        assert getattr(metrics, name)._labelnames == labels
+    collected = {family.name for family in metrics.REGISTRY.collect()}
+    assert collected == {f"questloop_{name}".removesuffix("_total") for name in PUBLISHED}
+
+
+def test_they_are_served_on_loopback():
+    metrics.segments_exported_total.inc()
+    server = metrics.MetricsServer(0)
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
+        text = answer.read().decode()
+    server.close()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert families["questloop_segments_exported"].samples[0].value >= 1

@@ -1,0 +1,97 @@
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from questloop.telemetry import progress
+from questloop.telemetry.progress import ProgressFile, progress_bar
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def written():
+    return []
+
+
+@pytest.fixture
+def file(written, clock):
+    return ProgressFile(lambda data: written.append(json.loads(data)), "r1", clock)
+
+
+def test_the_document_is_the_published_one(file, written):
+    file.update(3, "rollouts", 50, 200, rate=10.0)
+    assert " ".join(written[0]) == (
+        "schema_version run epoch stage step steps_total rate eta_s started updated latest errors"
+    )
+    assert {name: written[0][name] for name in ("run", "epoch", "stage", "step", "steps_total", "eta_s")} == {
+        "run": "r1",
+        "epoch": 3,
+        "stage": "rollouts",
+        "step": 50,
+        "steps_total": 200,
+        "eta_s": 15.0,
+    }
+
+
+def test_it_is_written_every_two_seconds_and_at_what_matters(file, written, clock):
+    for step in range(100):
+        clock.now += 0.1
+        file.update(0, "rollouts", step, 100)
+    assert 4 <= len(written) <= 6
+    file.update(0, "rollouts", 100, 100)
+    assert written[-1]["step"] == 100
+    file.update(0, "evaluate", 0, 10)
+    assert written[-1]["stage"] == "evaluate"
+    file.error("the judge is away")
+    file.finish_epoch({"return": 1.5})
+    file.finish()
+    assert written[-1]["stage"] == "finished"
+    assert written[-1]["latest"] == {"return": 1.5}
+    assert written[-1]["errors"][0]["message"] == "the judge is away"
+
+
+def test_errors_are_bounded_and_nan_is_refused(file, written):
+    for number in range(50):
+        file.error(str(number))
+    assert [item["message"] for item in written[-1]["errors"]] == [str(number) for number in range(30, 50)]
+    with pytest.raises(ValueError, match="JSON"):
+        file.finish_epoch({"return": float("nan")})
+
+
+def test_nothing_is_printed_where_nobody_watches():
+    out = io.StringIO()
+    with progress_bar("verify", console=Console(file=out)) as tell:
+        for number in range(3):
+            tell(number, 3)
+    assert out.getvalue() == ""
+
+
+def test_a_bar_has_rate_and_time_left(monkeypatch):
+    monkeypatch.setattr(progress, "SHOW_AFTER_S", -1.0)
+    out = io.StringIO()
+    with progress_bar("verify", "objects", Console(file=out, force_terminal=True, width=100)) as tell:
+        for number in range(1, 1001):
+            tell(number, 1000)
+    said = out.getvalue()
+    assert "verify" in said
+    assert "1000/1000" in said
+    assert "objects/s" in said
+
+
+def test_a_short_task_shows_no_bar():
+    out = io.StringIO()
+    with progress_bar("verify", console=Console(file=out, force_terminal=True)) as tell:
+        tell(1, 1)
+    assert "verify" not in out.getvalue()
