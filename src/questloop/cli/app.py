@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from questloop.cli import doctor, grpo, play, states, verify
+from questloop.cli import doctor, grpo, judge, play, states, verify
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ app.command()(play.play)
 app.command()(doctor.doctor)
 app.add_typer(states.app, name="states")
 app.command()(verify.verify)
+app.add_typer(judge.app, name="judge")
 
 
 def main() -> None:

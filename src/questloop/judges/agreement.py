@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -43,20 +42,29 @@ def alpha(scores: Sequence[SegmentScores]) -> float | None:
 
 def tau(values: Mapping[str, float | None], outcomes: Mapping[str, bool]) -> Tau:
     """Kendall's tau-b of `values` by segment against `outcomes` by segment; both may lack segments."""
+    known = [segment for segment, value in values.items() if value is not None and segment in outcomes]
+    statistic, p_value = _kendall(values, outcomes)
+    positive = sum(outcomes[segment] for segment in known)
+    return Tau(tau=statistic, p_value=p_value, n=len(known), positive=positive)
+
+
+def rank_correlation(values: Mapping[str, float | None], others: Mapping[str, float]) -> float | None:
+    """Kendall's tau-b of two scores by segment; None where one side does not vary."""
+    return _kendall(values, others)[0]
+
+
+def _kendall(
+    values: Mapping[str, float | None], others: Mapping[str, float]
+) -> tuple[float | None, float | None]:
+    """Tau-b and its p-value."""
     from scipy.stats import kendalltau
 
-    pairs = [
-        (value, outcomes[segment])
-        for segment, value in sorted(values.items())
-        if value is not None and segment in outcomes
-    ]
-    x, y = [value for value, _ in pairs], [int(outcome) for _, outcome in pairs]
+    both = [key for key in sorted(values) if values[key] is not None and key in others]
+    x, y = [values[key] for key in both], [float(others[key]) for key in both]
     if len(set(x)) < 2 or len(set(y)) < 2:
-        return Tau(tau=None, p_value=None, n=len(pairs), positive=sum(y))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        result = kendalltau(x, y, variant="b")
-    return Tau(tau=_finite(result.statistic), p_value=_finite(result.pvalue), n=len(pairs), positive=sum(y))
+        return None, None
+    result = kendalltau(x, y, variant="b")
+    return _finite(result.statistic), _finite(result.pvalue)
 
 
 def _overall(line: SegmentScores, name: str) -> float:

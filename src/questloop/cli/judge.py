@@ -1,0 +1,181 @@
+"""`questloop judge`: serve local judges, compare pairs, measure judges against a person."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from questloop import settings as settings_module
+
+if TYPE_CHECKING:
+    from questloop.judges.request import Case
+
+app = typer.Typer(help="Serve, compare and measure judges.", no_args_is_help=True)
+
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of settings")]
+StoreOption = Annotated[str | None, typer.Option("--store", help="STORE_URL: a path, file:/// or s3://")]
+EpochOption = Annotated[int | None, typer.Option("--epoch", help="EPOCH")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+ROLES = ("state", "puzzle", "vision")
+SMOLLM2_NOTICE = (
+    "SmolLM2-135M is a real model without judgement (measured: docs/explanation/judges.md); "
+    "it shows that the wire works, not which play is good"
+)
+
+
+class LocalModel(StrEnum):
+    """What `judge serve` can serve."""
+
+    RULE_BASED = "rule-based"
+    SMOLLM2 = "smollm2"
+
+
+@app.command()
+def serve(
+    model: Annotated[LocalModel, typer.Option(help="what answers")] = LocalModel.RULE_BASED,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free port")] = 8100,
+    threads: Annotated[int | None, typer.Option(min=1, help="of smollm2; unset: all cores")] = None,
+) -> None:
+    """Serve judges on this machine over OpenAI-compatible HTTP, until Ctrl-C.
+
+    Examples:
+
+        questloop judge serve
+
+        questloop judge serve --model smollm2
+    """
+    from questloop.serving.local_llm import MODEL, LocalLLM
+    from questloop.serving.server import LocalServer
+
+    if model is LocalModel.SMOLLM2:
+        with LocalLLM(slots=settings_module.load().judges.judge_votes, threads=threads, port=port) as llm:
+            typer.echo(SMOLLM2_NOTICE, err=True)
+            _offer(llm.url, dict.fromkeys(ROLES, MODEL), " LLM_IMAGES=off LLM_TIMEOUT_S=600")
+    else:
+        with LocalServer(port=port) as server:
+            _offer(server.url, {role: f"rule-based-{role}" for role in ROLES})
+
+
+@app.command()
+def compare(
+    pairs: Annotated[int, typer.Option(min=1, help="pairs, each asked in both orders")] = 100,
+    store: StoreOption = None,
+    epoch: EpochOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask which of two segments is better, in both orders, and write preferences.jsonl.
+
+    Example:
+
+        questloop judge compare --epoch 0 --pairs 200 --json
+    """
+    from questloop.episodes.reader import SegmentReader
+    from questloop.judges.pairwise import compare_epoch
+    from questloop.pipeline.judging import outcomes, segment_infos, with_judges
+    from questloop.storage.store import open_store
+
+    settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
+    where, number = open_store(settings.store), settings.loop.epoch
+    reader = SegmentReader(where)
+    summary, _ = with_judges(
+        settings.llm,
+        lambda client: compare_epoch(
+            where,
+            number,
+            segment_infos(reader, number),
+            reader.load,
+            client,
+            settings.judges,
+            pairs=pairs,
+            outcomes=outcomes(reader, number),
+            seed=settings.loop.seed,
+            announce=lambda text: typer.echo(text, err=True),
+        ),
+    )
+    if as_json:
+        typer.echo(summary.model_dump_json())
+        return
+    for name, value in summary.model_dump().items():
+        typer.echo(f"{name:14} {'not known' if value is None else value}")
+
+
+@app.command()
+def label(
+    count: Annotated[int, typer.Option(min=1, help="segments to label")] = 30,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free port")] = 0,
+    browser: Annotated[bool, typer.Option(help="open the page")] = True,
+    store: StoreOption = None,
+    epoch: EpochOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score judged segments yourself on a page (keys 0 to 9), and see how the judges agree with you.
+
+    Ctrl-C ends; answers are kept as you go, and the same command goes on.
+
+    Example:
+
+        questloop judge label --epoch 0 --count 30
+    """
+    from functools import lru_cache
+
+    from questloop.episodes.reader import SegmentReader
+    from questloop.judges.labels import choose, read_labels, write_labels
+    from questloop.judges.labels import compare as compare_labels
+    from questloop.judges.request import prepare
+    from questloop.judges.scores import read_scores
+    from questloop.serving.background import AppServer
+    from questloop.serving.labelling import Labelling, build_labelling_app
+    from questloop.storage.store import open_store
+
+    settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
+    where, number = open_store(settings.store), settings.loop.epoch
+    scores, reader = read_scores(where, number), SegmentReader(where)
+
+    @lru_cache(maxsize=64)
+    def case_of(segment_id: str) -> Case:
+        return prepare(reader.load(segment_id))
+
+    work = Labelling(
+        choose(scores, count, settings.loop.seed),
+        case_of,
+        lambda labels: write_labels(where, number, labels),
+        read_labels(where, number),
+    )
+    with AppServer(build_labelling_app(work), port) as server:
+        typer.echo(f"label at {server.root_url} , Ctrl-C when done", err=True)
+        if browser:
+            typer.launch(server.root_url)
+        _wait()
+    result = compare_labels(scores, work.labels)
+    if as_json:
+        typer.echo(result.model_dump_json())
+        return
+    typer.echo(f"labels {result.labels}; Kendall's tau-b of the judges against them:")
+    for name, value in {"weighted": result.weighted, **result.judges}.items():
+        typer.echo(f"{name:10} {'not known' if value is None else f'{value:+.3f}'}")
+
+
+def _offer(url: str, models: dict[str, str], more: str = "") -> None:
+    """Say how to use the server, and serve until Ctrl-C."""
+    names = " ".join(f"LLM_MODEL_{role.upper()}={name}" for role, name in models.items())
+    typer.echo(f"serving at {url} until Ctrl-C; elsewhere:\nexport LLM_ENDPOINT={url} {names}{more}")
+    _wait()
+
+
+def _wait() -> None:
+    """Until Ctrl-C or SIGTERM."""
+    import contextlib
+    import signal
+    import threading
+
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    with contextlib.suppress(KeyboardInterrupt):
+        while not stopped.wait(0.5):
+            pass

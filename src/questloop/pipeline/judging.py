@@ -1,0 +1,52 @@
+"""An epoch's segments as the judges want them, and the judges as the settings want them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from questloop.episodes.reader import SegmentReader
+from questloop.episodes.segment import Outcome
+from questloop.judges.outcomes import EpisodeFacts, known_outcomes
+from questloop.judges.segment import SegmentInfo
+from questloop.llm.client import ChatClient
+from questloop.serving.server import LocalServer
+from questloop.settings import LLMBackend, LLMSettings
+
+T = TypeVar("T")
+
+
+def segment_infos(reader: SegmentReader, epoch: int) -> list[SegmentInfo]:
+    """The epoch's exported segments, with what selection may know of them."""
+    manifests = [reader.manifest(segment_id) for segment_id in reader.list(epoch)]
+    return [
+        SegmentInfo(manifest.segment_id, manifest.episode_id, manifest.novelty, manifest.raw_return)
+        for manifest in manifests
+    ]
+
+
+def outcomes(reader: SegmentReader, epoch: int) -> dict[str, bool]:
+    """Whether a new milestone followed, by segment id, where that is known; no judge sees it."""
+    return known_outcomes(
+        EpisodeFacts(
+            last_steps={entry.segment_id: entry.first_step + entry.frames - 1 for entry in record.segments},
+            milestones=record.milestones,
+            steps=record.steps - 1,
+            terminated=record.outcome is Outcome.TERMINATED,
+        )
+        for record in reader.episodes(epoch)
+    )
+
+
+def with_judges(settings: LLMSettings, ask: Callable[[ChatClient], Awaitable[T]]) -> T:
+    """Run `ask` with a client of the judges in force; the embedded ones are served meanwhile."""
+
+    async def run(embedded_url: str | None) -> T:
+        async with ChatClient(settings, embedded_url) as client:
+            return await ask(client)
+
+    if settings.backend is not LLMBackend.EMBEDDED:
+        return asyncio.run(run(None))
+    with LocalServer() as server:
+        return asyncio.run(run(server.url))

@@ -1,0 +1,66 @@
+"""A web application on a loopback port, in a thread."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+from fastapi import FastAPI
+
+from questloop.errors import UnavailableError
+
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 20.0
+
+
+class AppServer:
+    """Serves `app` for as long as the context lasts; port 0 takes a free one.
+
+    Raises `UnavailableError` where the port is taken.
+    """
+
+    def __init__(self, app: FastAPI, port: int = 0) -> None:
+        self._app, self._port = app, port
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+        self.root_url = ""
+
+    def __enter__(self) -> Self:
+        listener = _listen(self._port)
+        self.root_url = f"http://{HOST}:{listener.getsockname()[1]}"
+        config = uvicorn.Config(self._app, log_level="warning", access_log=False, lifespan="off", ws="none")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [listener]}, name="app-server", daemon=True
+        )
+        self._thread.start()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
+                raise UnavailableError(f"the local server did not start at {self.root_url}")
+            time.sleep(0.005)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(START_TIMEOUT_S)
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except OSError as error:
+        listener.close()
+        raise UnavailableError(
+            f"cannot listen on {HOST}:{port}: {error.strerror}; choose another --port"
+        ) from None
+    return listener

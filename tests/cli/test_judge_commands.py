@@ -1,0 +1,53 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+from tests.pipeline.playing import play
+from typer.testing import CliRunner
+
+from questloop.cli.app import app
+from questloop.storage.store import open_store
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("played"))
+    play(open_store(folder), slots=3, steps=600)
+    return folder
+
+
+def start(*arguments):
+    command = [sys.executable, "-m", "questloop.cli.app", *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    return process.communicate(timeout=60)
+
+
+def test_compare_prints_json(url):
+    result = CliRunner().invoke(app, ["judge", "compare", "--store", url, "--pairs", "5", "--json"])
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert (summary["pairs"], summary["valid"], summary["model"]) == (5, 5, "rule-based-state")
+
+
+@pytest.mark.slow
+def test_serve_says_how_to_use_it_and_ends_on_sigterm():
+    process = start("judge", "serve", "--port", "0")
+    lines = [process.stdout.readline() for _ in range(2)]
+    try:
+        settings = dict(part.split("=", 1) for part in lines[1].split()[1:])
+        names = [item["id"] for item in httpx.get(f"{settings['LLM_ENDPOINT']}/models").json()["data"]]
+        assert settings["LLM_MODEL_STATE"] in names
+    finally:
+        stop(process)
+    assert process.returncode == 0
