@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,13 +18,15 @@ from questloop.storage.store import AlreadyExists, Entry, NotFound, Store, valid
 
 BUCKETS = ("zelda-episodes", "zelda-models")  # where there is one bucket a top-level prefix
 
-# Transient faults are retried for about half a minute; the check at the start answers within seconds.
-_PATIENT = {
-    "max_retries": 8,
-    "retry_timeout": timedelta(seconds=40),
-    "backoff": {"max_backoff": timedelta(seconds=8)},
+# Transient faults are ridden out for about half a minute; the check at the start answers within seconds.
+_PATIENT: dict[str, Any] = {
+    "max_retries": 10,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {"init_backoff": timedelta(seconds=0.3), "max_backoff": timedelta(seconds=8)},
 }
 _BRIEF = {"max_retries": 1, "retry_timeout": timedelta(seconds=4)}
+_PAUSES_S = (0.1, 0.4, 1.6, 6.4)
+_REPEAT_WITHIN_S = 20.0
 _CREDENTIAL_SOURCES = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -89,16 +93,17 @@ class S3ObjectStore(Store):
             by_bucket.setdefault(bucket, set()).add(path)
         for bucket, paths in by_bucket.items():
             with self._explained(bucket), contextlib.suppress(FileNotFoundError):
-                obstore().delete(self._client(bucket), sorted(paths))
+                _repeat(partial(obstore().delete, self._client(bucket), sorted(paths)))
 
     def _put(self, key: str, data: bytes, *, create: bool, durable: bool) -> None:
         bucket, path = self._locate(key)
+        put = partial(obstore().put, self._client(bucket), path, data)
         with self._explained(bucket, key):
-            # Create-only needs a single request; parts would be checked one by one.
-            multipart = None if not create else False
-            obstore().put(
-                self._client(bucket), path, data, mode="create" if create else None, use_multipart=multipart
-            )
+            if create:
+                # In one request: parts would be checked one by one.
+                _repeat(partial(put, mode="create", use_multipart=False))
+            else:
+                put()
 
     def _locate(self, key: str) -> tuple[str, str]:
         """The bucket of a key, and its path there."""
@@ -193,6 +198,24 @@ def _validate(settings: StoreSettings) -> None:
         map(os.environ.get, _CREDENTIAL_SOURCES)
     ):
         raise UsageError(f"S3_ENDPOINT_URL={endpoint!r} needs S3_ACCESS_KEY and S3_SECRET_KEY")
+
+
+def _repeat(ask: Callable[[], object]) -> None:
+    """Ask again where the connection broke.
+
+    obstore does so itself for requests that HTTP calls idempotent. A create-only put and a bulk delete are so
+    by their meaning only.
+    """
+    deadline = time.monotonic() + _REPEAT_WITHIN_S
+    for pause_s in _PAUSES_S:
+        try:
+            ask()
+            return
+        except obstore().exceptions.GenericError as error:
+            if "HTTP error" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(pause_s)
+    ask()
 
 
 def _join(prefix: str, path: str) -> str:
