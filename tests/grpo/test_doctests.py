@@ -5,7 +5,19 @@ import importlib
 
 import pytest
 
-MODULES = ("text", "rewards", "judge_rewards", "scoring", "data", "pipelines", "checkpoints", "callbacks")
+MODULES = (
+    "text",
+    "rewards",
+    "judge_rewards",
+    "scoring",
+    "data",
+    "pipelines",
+    "checkpoints",
+    "callbacks",
+    "judge_data",
+    "judge_eval",
+    "gguf",
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

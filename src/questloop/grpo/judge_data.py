@@ -1,0 +1,202 @@
+"""Training data for judges: questions about segments whose outcome is known, split by episode.
+
+The outcome of a segment is what became of it afterwards; no question shows it. Episodes are either trained on
+or held out, never both, so that a judge is measured on play that it has not seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from questloop.errors import BadDataError
+from questloop.grpo.data import Row
+from questloop.grpo.judge_rewards import BAND_LABELS, MILESTONE_LABELS, PAIR_LABELS
+
+
+class Task(StrEnum):
+    """What a judge is asked."""
+
+    PAIR = "pair"  # which of two segments went further
+    MILESTONE = "milestone"  # whether a new milestone followed
+    BAND = "band"  # how far the play went on afterwards, in four bands
+
+
+@dataclass(frozen=True)
+class JudgedSegment:
+    """A segment with what became of it."""
+
+    segment_id: str
+    episode_id: str
+    text: str
+    """the summary that a judge reads"""
+    outcome: bool
+    """whether a new milestone followed soon"""
+    progress: float | None = None
+    """how far the play went on afterwards; only its order matters, and only bands need it"""
+
+
+@dataclass(frozen=True)
+class JudgeDataset:
+    """Questions to train on and to be measured by, and how they came about."""
+
+    train: list[Row]
+    held_out: list[Row]
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Write `train.jsonl`, `held_out.jsonl` and `about.json`; the folder is a `--dataset`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, rows in (("train", self.train), ("held_out", self.held_out)):
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (folder / f"{name}.jsonl").write_text(text, "utf-8")
+        (folder / "about.json").write_text(json.dumps(self.about, indent=1), "utf-8")
+
+
+_OPENING = "You judge play of a Game Boy adventure."
+_SYSTEM = {
+    Task.PAIR: f"{_OPENING} Which of the two segments, A or B, is more likely to be followed by a new "
+    "milestone soon? Answer A or B.",
+    Task.MILESTONE: f"{_OPENING} Will a new milestone follow soon after this segment? Answer yes or no.",
+    Task.BAND: f"{_OPENING} How far will the play go on after this segment? "
+    "Answer none, little, some or much.",
+}
+LABELS = {Task.PAIR: PAIR_LABELS, Task.MILESTONE: MILESTONE_LABELS, Task.BAND: BAND_LABELS}
+
+
+def prompt(task: Task, *texts: str) -> list[dict[str, str]]:
+    """The messages of a question about one segment, or two for a pair.
+
+    >>> prompt(Task.PAIR, "first", "second")[1]["content"]
+    'A:\\nfirst\\n\\nB:\\nsecond'
+    """
+    content = f"A:\n{texts[0]}\n\nB:\n{texts[1]}" if task is Task.PAIR else texts[0]
+    return [{"role": "system", "content": _SYSTEM[task]}, {"role": "user", "content": content}]
+
+
+def build(
+    segments: Sequence[JudgedSegment],
+    tasks: Sequence[Task] = (Task.PAIR, Task.MILESTONE),
+    held_out_fraction: float = 0.25,
+    pairs: int = 4000,
+    held_out_pairs: int = 600,
+    seed: int = 0,
+) -> JudgeDataset:
+    """Make questions of `segments`: at most `pairs` and `held_out_pairs` of them in pairs.
+
+    Raises `BadDataError` saying what is missing where a split has no two different outcomes.
+    """
+    train, held_out = split_by_episode(segments, held_out_fraction, seed)
+    edges = _band_edges(train) if Task.BAND in tasks else ()
+    rng = random.Random(seed)
+    splits = {}
+    for name, part, limit in (("train", train, pairs), ("held_out", held_out, held_out_pairs)):
+        _check_outcomes(name, part)
+        rows = [row for task in tasks for row in _questions(task, part, limit, edges, rng)]
+        rng.shuffle(rows)
+        splits[name] = rows
+    about = {
+        "schema_version": 1,
+        "seed": seed,
+        "tasks": [task.value for task in tasks],
+        "band_edges": list(edges),
+        "segments": {"train": len(train), "held_out": len(held_out)},
+        "episodes": {"train": _episodes(train), "held_out": _episodes(held_out)},
+        "followed_by_a_milestone": {
+            "train": sum(segment.outcome for segment in train),
+            "held_out": sum(segment.outcome for segment in held_out),
+        },
+        "questions": {name: dict(Counter(row["task"] for row in rows)) for name, rows in splits.items()},
+    }
+    return JudgeDataset(splits["train"], splits["held_out"], about)
+
+
+def split_by_episode(
+    segments: Sequence[JudgedSegment], held_out_fraction: float, seed: int
+) -> tuple[list[JudgedSegment], list[JudgedSegment]]:
+    """Split so that every episode is on one side; which is decided by its id and the seed alone."""
+    if not 0 < held_out_fraction < 1:
+        raise ValueError(f"held_out_fraction {held_out_fraction} is not between 0 and 1")
+    episodes = sorted({segment.episode_id for segment in segments}, key=lambda episode: _rank(episode, seed))
+    if len(episodes) < 2:
+        raise BadDataError(f"{len(episodes)} episode(s) with known outcomes: holding one out needs 2 or more")
+    count = min(len(episodes) - 1, max(1, round(held_out_fraction * len(episodes))))
+    chosen = set(episodes[:count])
+    train = [segment for segment in segments if segment.episode_id not in chosen]
+    return train, [segment for segment in segments if segment.episode_id in chosen]
+
+
+def sample_pairs(
+    segments: Sequence[JudgedSegment], limit: int, rng: random.Random
+) -> list[tuple[JudgedSegment, JudgedSegment]]:
+    """Up to `limit` different pairs (further, less far), of segments whose outcomes differ."""
+    good = [segment for segment in segments if segment.outcome]
+    bad = [segment for segment in segments if not segment.outcome]
+    chosen = rng.sample(range(len(good) * len(bad)), min(limit, len(good) * len(bad)))
+    return [(good[index // len(bad)], bad[index % len(bad)]) for index in chosen]
+
+
+def _questions(
+    task: Task, segments: Sequence[JudgedSegment], limit: int, edges: Sequence[float], rng: random.Random
+) -> list[Row]:
+    if task is Task.PAIR:
+        pairs = sample_pairs(segments, limit, rng)
+        return [
+            _pair_row(better, worse, first=bool(index % 2)) for index, (better, worse) in enumerate(pairs)
+        ]
+    if task is Task.MILESTONE:
+        return [_row(task, (segment,), MILESTONE_LABELS[0 if segment.outcome else 1]) for segment in segments]
+    return [
+        _row(task, (segment,), BAND_LABELS[bisect_right(edges, segment.progress)])
+        for segment in segments
+        if segment.progress is not None
+    ]
+
+
+def _pair_row(better: JudgedSegment, worse: JudgedSegment, first: bool) -> Row:
+    shown = (better, worse) if first else (worse, better)
+    return _row(Task.PAIR, shown, PAIR_LABELS[0 if first else 1])
+
+
+def _row(task: Task, segments: Sequence[JudgedSegment], answer: str) -> Row:
+    return {
+        "prompt": prompt(task, *(segment.text for segment in segments)),
+        "answer": answer,
+        "labels": list(LABELS[task]),
+        "task": task.value,
+        "segments": [segment.segment_id for segment in segments],
+        "episodes": [segment.episode_id for segment in segments],
+    }
+
+
+def _band_edges(segments: Sequence[JudgedSegment]) -> tuple[float, ...]:
+    """Quartiles of the progress that was trained on; equal ones leave a band empty."""
+    values = sorted(segment.progress for segment in segments if segment.progress is not None)
+    if len(set(values)) < 2:
+        raise BadDataError("bands need segments with different progress; leave the task out")
+    return tuple(values[len(values) * quarter // 4] for quarter in (1, 2, 3))
+
+
+def _check_outcomes(name: str, segments: Sequence[JudgedSegment]) -> None:
+    followed = sum(segment.outcome for segment in segments)
+    if followed in (0, len(segments)):
+        raise BadDataError(
+            f"the {name} split has {len(segments)} segments, {followed} of them followed by a milestone: "
+            "judges learn from differences; play more episodes or take another seed"
+        )
+
+
+def _rank(episode_id: str, seed: int) -> str:
+    return hashlib.sha256(f"{seed}\0{episode_id}".encode()).hexdigest()
+
+
+def _episodes(segments: Sequence[JudgedSegment]) -> int:
+    return len({segment.episode_id for segment in segments})
