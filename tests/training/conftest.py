@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from questloop.training.algorithm import QuestConfig
+from questloop.training.runner import QuestRunner
 from questloop.training.toys import Corridor
 
 
@@ -22,6 +23,20 @@ def corridor_config(length=6, slots=8, steps=32, seed=0, **training):
     return config.debugging(seed=seed)
 
 
+def build_learner(config=None, cls=None):
+    config = config or corridor_config()
+    runner = QuestRunner(config=config, worker_index=0)
+    spec = config.get_multi_rl_module_spec(spaces=runner.get_spaces())
+    learner = (cls or config.learner_class)(config=config, module_spec=spec)
+    learner.build()
+    return runner, learner
+
+
 @pytest.fixture
 def make_config():
     return corridor_config
+
+
+@pytest.fixture
+def make_learner():
+    return build_learner

@@ -14,15 +14,6 @@ from questloop.errors import BadDataError
 from questloop.training.advantages import standardise
 from questloop.training.learner import as_rllib
 from questloop.training.loss import LossWeights, ppo_loss
-from questloop.training.runner import QuestRunner
-
-
-def build(config, cls=None):
-    runner = QuestRunner(config=config, worker_index=0)
-    spec = config.get_multi_rl_module_spec(spaces=runner.get_spaces())
-    learner = (cls or config.learner_class)(config=config, module_spec=spec)
-    learner.build()
-    return runner, learner
 
 
 def train(runner, learner, updates):
@@ -34,27 +25,27 @@ def train(runner, learner, updates):
     return rewards
 
 
-def test_the_learner_improves_the_return(make_config):
-    runner, learner = build(make_config())
+def test_the_learner_improves_the_return(make_config, make_learner):
+    runner, learner = make_learner(make_config())
     rewards = train(runner, learner, 25)
     assert np.mean(rewards[-5:]) > 1.5 * np.mean(rewards[:5])
 
 
-def test_the_same_seed_gives_the_same_weights(make_config):
+def test_the_same_seed_gives_the_same_weights(make_config, make_learner):
     weights = []
     for _ in range(2):
         torch.manual_seed(0)
-        runner, learner = build(make_config(seed=3))
+        runner, learner = make_learner(make_config(seed=3))
         train(runner, learner, 2)
         weights.append(torch.cat([p.detach().flatten() for p in learner.network.parameters()]))
     assert torch.equal(*weights)
 
 
-def test_the_loss_is_rllibs_on_the_same_batch(make_config):
+def test_the_loss_is_rllibs_on_the_same_batch(make_config, make_learner):
     """RLlib's PPO learner is the reference: one value stream, no KL penalty, same coefficients."""
     config = make_config(vf_clip_param=0.05)
-    runner, learner = build(config)
-    _, reference = build(config, PPOTorchLearner)
+    runner, learner = make_learner(config)
+    _, reference = make_learner(config, PPOTorchLearner)
     reference.module.set_state(learner.module.get_state())
     batch = learner.prepare(runner.sample(32, learner.module.get_state()).rollout)
     with torch.no_grad():
@@ -89,9 +80,9 @@ def test_the_loss_is_rllibs_on_the_same_batch(make_config):
     torch.testing.assert_close(got.total, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_advantages_and_targets_are_rllibs_on_the_same_rollout(make_config):
+def test_advantages_and_targets_are_rllibs_on_the_same_rollout(make_config, make_learner):
     config = make_config()
-    runner, learner = build(config)
+    runner, learner = make_learner(config)
     rollout = runner.sample(32, learner.module.get_state()).rollout
     assert (rollout.boundary == 1).any()
     batch = learner.prepare(rollout)
@@ -137,16 +128,47 @@ def _rllib_targets(rollout, network, n, config):
     return targets[np.array(real)]
 
 
-def test_a_nan_observation_is_named_and_nothing_is_updated(make_config):
-    runner, learner = build(make_config())
+def test_curiosity_is_rewarded_after_a_first_rollout_that_warms_it_up(make_config, make_learner):
+    config = make_config()
+    config.rnd_coef = 0.5
+    runner, learner = make_learner(config)
+    losses = []
+    for update in range(12):
+        batch = learner.prepare(runner.sample(32, learner.module.get_state()).rollout)
+        assert ("curiosity_mean" in learner.statistics) == (update > 0)
+        assert batch.target_int.any() == (update > 0)
+        learner.update(training_data=TrainingData(batch=as_rllib(batch)))
+        losses.append(learner.statistics["curiosity_loss"])
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_a_learner_goes_on_from_anothers_arrays(make_config, make_learner):
+    config = make_config()
+    config.rnd_coef = 0.5
+    runner, learner = make_learner(config)
+    train(runner, learner, 3)
+    _, other = make_learner(config)
+    other.load_arrays(*learner.arrays())
+    other.load_counts(learner.counts())
+    rollout = runner.sample(32, learner.module.get_state()).rollout
+    for each in (learner, other):
+        each.update(training_data=TrainingData(batch=as_rllib(each.prepare(rollout))))
+    for mine, theirs in zip(learner.arrays(), other.arrays(), strict=True):
+        assert mine.keys() == theirs.keys()
+        for name in mine:
+            np.testing.assert_array_equal(mine[name], theirs[name])
+
+
+def test_a_nan_observation_is_named_and_nothing_is_updated(make_config, make_learner):
+    runner, learner = make_learner(make_config())
     rollout = runner.sample(32, learner.module.get_state()).rollout
     rollout.observations[4, 2, 1] = np.nan
     with pytest.raises(BadDataError, match=r"observations\[4, 2, 1\] is nan"):
         learner.prepare(rollout)
 
 
-def test_a_loss_that_is_not_finite_leaves_the_weights(make_config):
-    runner, learner = build(make_config())
+def test_a_loss_that_is_not_finite_leaves_the_weights(make_config, make_learner):
+    runner, learner = make_learner(make_config())
     batch = learner.prepare(runner.sample(32, learner.module.get_state()).rollout)
     batch.advantage[100] = np.inf
     before = [parameter.detach().clone() for parameter in learner.network.parameters()]

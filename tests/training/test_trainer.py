@@ -1,16 +1,24 @@
 """Epochs: counts, checkpoints, exact resume, lost runners."""
 
-import functools
+import json
+import os
+import signal
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import ray
-from safetensors.numpy import load
+import torch
 
+from questloop.errors import BadDataError
+from questloop.reward_model.network import Ensemble, Reading, RewardModel
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.store import open_store
+from questloop.training.checkpoint import Checkpoint, write_checkpoint
+from questloop.training.cluster import start_ray
+from questloop.training.epoch import train_epoch
 from questloop.training.plan import EpochPlan
 from questloop.training.toys import Corridor
 from questloop.training.trainer import Trainer
@@ -20,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 CORRIDOR = World(
     name="corridor",
-    build=functools.partial(Corridor, length=6),
+    build=partial(Corridor, length=6),
     observation_space=gym.spaces.Box(0, 1, (6,), np.float32),
     action_space=gym.spaces.Discrete(2),
     observation_version=1,
@@ -57,6 +65,7 @@ def plan(epoch, steps=256, **values):
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray():
+    start_ray(settings().training)
     yield
     ray.shutdown()
 
@@ -66,26 +75,78 @@ def store(tmp_path):
     return open_store(str(tmp_path / "store"))
 
 
-def policy(store, epoch):
-    return load(store.get(keys.checkpoint(epoch, "policy.safetensors")))
-
-
-def test_two_epochs_equal_an_epoch_a_restore_and_an_epoch(store, tmp_path):
-    with Trainer(settings(), store, CORRIDOR) as trainer:
-        trainer._started_ray = False
-        trainer.run_epoch(plan(0))
-        straight = trainer.run_epoch(plan(1))
-    other = open_store(str(tmp_path / "other"))
-    for epoch in (0, 1):
-        with Trainer(settings(), other, CORRIDOR) as trainer:
-            resumed = trainer.run_epoch(plan(epoch))
-            trainer._started_ray = False
-    assert resumed.step_end == straight.step_end == 512
-    assert resumed.trajectory_hashes == straight.trajectory_hashes
-    assert resumed.losses == straight.losses
-    assert resumed.return_mean == straight.return_mean
-    for name, weights in policy(store, 1).items():
-        np.testing.assert_array_equal(weights, policy(other, 1)[name])
-    assert store.get(keys.checkpoint(1, "optimizer.safetensors")) == other.get(
-        keys.checkpoint(1, "optimizer.safetensors")
+def put_reward_model(store, epoch, seed):
+    """A reward model that orders by chance but claims to be good; the digest of its file."""
+    generator = torch.Generator().manual_seed(seed)
+    model = RewardModel(
+        Ensemble(torch.zeros(6), torch.ones(6), generator),
+        torch.randn(64, 6, generator=generator),
+        reading=Reading.MEAN,
+        observation_version=1,
+        accuracy=0.8,
+        accuracy_low=0.7,
     )
+    return store.put(keys.reward_model(epoch), model.to_bytes()).sha256
+
+
+def test_a_run_and_an_interrupted_one_agree_exactly(store, tmp_path):
+    """Three epochs, the second and third under potentials of their own, curiosity on."""
+    other = open_store(str(tmp_path / "other"))
+    digests = [None, *(put_reward_model(store, epoch, seed=epoch) for epoch in (0, 1))]
+    assert digests[1:] == [put_reward_model(other, epoch, seed=epoch) for epoch in (0, 1)]
+    plans = [plan(epoch, reward_model_sha256=digest) for epoch, digest in enumerate(digests)]
+    with Trainer(settings(), store, CORRIDOR) as trainer:
+        straight = [trainer.run_epoch(each) for each in plans]
+    with Trainer(settings(), other, CORRIDOR) as trainer:
+        resumed = [trainer.run_epoch(each) for each in plans[:2]]
+    resumed.append(train_epoch(settings(), other, plans[2], world=CORRIDOR))
+    for mine, theirs in zip(straight, resumed, strict=True):
+        assert _timeless(mine) == _timeless(theirs)
+    assert straight[2].step_end == 768
+    assert straight[2].shaping_weight == pytest.approx(0.6)
+    assert straight[2].losses["refit_residual"] > 0
+    for name in ("policy", "optimizer", "curiosity", "slots"):
+        key = keys.checkpoint(2, f"{name}.safetensors")
+        assert store.get(key) == other.get(key)
+
+
+def _timeless(report):
+    document = report.to_json()
+    del document["seconds"], document["steps_per_second"]
+    json.dumps(document, allow_nan=False)
+    return document
+
+
+def test_the_step_count_goes_on_when_a_runner_is_killed(store):
+    killed, seen = [], []
+
+    def kill_once(progress):
+        seen.append(progress.step)
+        if not killed:
+            pids = trainer.algorithm.env_runner_group.foreach_env_runner(
+                lambda runner: (runner.index, os.getpid()), local_env_runner=False
+            )
+            killed.append(dict(pids)[1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    with Trainer(settings(), store, CORRIDOR) as trainer:
+        report = trainer.run_epoch(plan(0, steps=512), kill_once)
+        assert report.step_end == 512
+        assert seen == [128, 256, 384, 512]
+        assert report.runners_lost == 1
+        after = trainer.run_epoch(plan(1, steps=512))
+    assert after.step_end == 1024
+    assert after.runners_lost == 0
+    assert len(set(report.trajectory_hashes)) == 8
+    assert {item.key for item in report.objects} >= {
+        keys.checkpoint(0, name) for name in ("policy.safetensors", "state.json", "algorithm_state.pkl")
+    }
+
+
+def test_another_observation_version_is_refused_before_anything_is_started(store):
+    write_checkpoint(store, 0, Checkpoint(2, {}, {}, {}, {}))
+    with (
+        Trainer(settings(), store, CORRIDOR) as trainer,
+        pytest.raises(BadDataError, match=r"version 2.*version 1"),
+    ):
+        trainer.run_epoch(plan(1))

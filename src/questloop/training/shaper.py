@@ -14,9 +14,9 @@ from questloop.training.advantages import Values
 
 Floats = NDArray[np.float32]
 
-_REFIT_LR = 1e-3
+_REFIT_LR = 5e-4
 _REFIT_PASSES = 60
-_REFIT_GOOD = 0.02  # of the change's variance
+_REFIT_GOOD = 0.02  # of the change's mean square
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,9 @@ class Shaper:
         return self.potential is not None
 
     @property
-    def sha256(self) -> str | None:
-        """Of the reward model's file."""
-        return self.potential.sha256 if self.potential else None
-
-    @property
     def identity(self) -> tuple[str | None, float]:
         """Equal for equal potentials."""
-        return (self.sha256, self.weight)
+        return (self.potential.sha256 if self.potential else None, self.weight)
 
     def __call__(self, obs: Floats) -> Floats:
         """Weighted potentials `[B]` of `obs[B, D]`."""
@@ -84,14 +79,13 @@ def refit_critic(critic: nn.Module, obs: Tensor, change: Tensor, rng: np.random.
     optimizer = torch.optim.Adam(critic.parameters(), lr=_REFIT_LR)
     residual = 1.0
     for _ in range(_REFIT_PASSES):
-        losses = []
         for rows in torch.from_numpy(rng.permutation(len(obs))).split(512):
             loss = (critic(obs[rows]) - targets[rows]).square().sum(dim=1).mean()
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
-            losses.append(float(loss.detach()))
-        residual = float(np.mean(losses)) / scale
+        with torch.no_grad():
+            residual = float((critic(obs) - targets).square().sum(dim=1).mean()) / scale
         if residual < _REFIT_GOOD:
             break
     return residual

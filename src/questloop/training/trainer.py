@@ -121,11 +121,13 @@ class Trainer:
             self._at = None
             return
         self._at = None
+        version = self.world.observation_version
+        checkpoint = read_checkpoint(self.store, plan.epoch - 1, version) if plan.epoch else None
         if self._algorithm is not None:
             self._algorithm.stop()
         self._build(plan)
-        if plan.epoch > 0:
-            self._restore(plan)
+        if checkpoint is not None:
+            self._restore(plan, checkpoint)
 
     def _build(self, plan: EpochPlan) -> None:
         self._started_ray |= not ray.is_initialized()
@@ -141,8 +143,7 @@ class Trainer:
         self._shaped_by: dict[str, Any] = {"sha256": None, "weight": 0.0}
         self._exports = Exports(self.settings, self.store, self.world, slots)
 
-    def _restore(self, plan: EpochPlan) -> None:
-        checkpoint = read_checkpoint(self.store, plan.epoch - 1, self.world.observation_version)
+    def _restore(self, plan: EpochPlan, checkpoint: Checkpoint) -> None:
         learner, counts = self.algorithm.learner, checkpoint.counts
         learner.load_arrays(checkpoint.policy, checkpoint.optimizer, checkpoint.curiosity)
         learner.load_counts(counts["learner"])
@@ -164,7 +165,8 @@ class Trainer:
             self.store, plan.reward_model_sha256, plan.epoch, self.world.observation_version
         )
         shaper = Shaper.of(potential, self.settings.exploration.shaping_coef)
-        self._shaped_by = {"sha256": shaper.sha256, "weight": shaper.weight}
+        digest = plan.reward_model_sha256 if shaper.active else None
+        self._shaped_by = {"sha256": digest, "weight": shaper.weight}
         return shaper
 
     # Running
