@@ -27,6 +27,19 @@ def test_flags_beat_environment_beats_toml(monkeypatch, tmp_path):
     assert (loaded.loop.seed, loaded.loop.epoch_steps, loaded.training.batch_size) == (2, 30, 1024)
 
 
+def test_environment_beats_dotenv_beats_toml_beats_a_commands_defaults(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("SEED=5\nEPOCH_STEPS=50\n")
+    config = tmp_path / "q.toml"
+    config.write_text("EPOCH_STEPS = 40\nbatch_size = 1024\n")
+    monkeypatch.setenv("SEED", "6")
+    loaded = settings.load(config, {}, {"batch_size": 2048, "epoch_steps": 30, "seed": 3, "lr": 0.5})
+    assert loaded.loop.seed == 6
+    assert loaded.loop.epoch_steps == 50
+    assert loaded.training.batch_size == 1024
+    assert loaded.training.lr == 0.5
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -7,15 +7,20 @@ either case works.
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping
+from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from questloop.errors import UsageError
 
@@ -55,8 +60,24 @@ class Placement(StrEnum):
     SPREAD = "spread"
 
 
+_fallback: ContextVar[Mapping[str, Any] | None] = ContextVar("_fallback", default=None)
+
+
 class _Group(BaseSettings):
     model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True, populate_by_name=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Below the environment and `.env` stand the values of `load`'s file and defaults."""
+        fallback = InitSettingsSource(settings_cls, dict(_fallback.get() or {}))
+        return init_settings, env_settings, dotenv_settings, fallback
 
 
 class LoopSettings(_Group):
@@ -274,19 +295,23 @@ GROUPS = (
 )
 
 
-def load(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> Settings:
-    """Read settings from flags, the environment, `.env` and the TOML file `config`.
+def load(
+    config: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Read settings from `flags`, the environment, `.env`, the TOML file `config` and a command's `defaults`.
 
-    Raises `UsageError` naming the variable, its value and what is allowed.
+    A flag that is None was not given. Raises `UsageError` naming the variable, its value and what is allowed.
     """
-    values: dict[str, Any] = {}
-    if config is not None:
-        values = {key: value for key, value in _read_toml(config).items() if not _in_environment(key)}
-    values |= {key: value for key, value in (flags or {}).items() if value is not None}
+    file = _read_toml(config) if config is not None else {}
+    token = _fallback.set({**(defaults or {}), **file})
     try:
-        return Settings(**values)
+        return Settings(**{key: value for key, value in (flags or {}).items() if value is not None})
     except ValidationError as error:
         raise UsageError(_describe(error)) from None
+    finally:
+        _fallback.reset(token)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -305,10 +330,6 @@ def _read_toml(path: Path) -> dict[str, Any]:
             f"--config {path}: unknown setting {', '.join(unknown)}; see docs/reference/settings.md"
         )
     return values
-
-
-def _in_environment(name: str) -> bool:
-    return name.lower() in {key.lower() for key in os.environ}
 
 
 def known_names() -> set[str]:

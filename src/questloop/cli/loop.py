@@ -1,0 +1,191 @@
+"""The quest loop's commands: demo, pipeline and its stages, report."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from questloop import settings as settings_module
+from questloop.settings import Settings
+
+Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", help="STORE_URL: a path, file:///... or s3://bucket.")
+]
+EpochNumber = Annotated[int | None, typer.Option(help="EPOCH: the epoch of this stage.")]
+
+DEMO: dict[str, Any] = {
+    "epoch_steps": 81_920,
+    "episode_length": 512,
+    "export_segments_per_epoch": 200,
+    "judge_budget": 160,
+    "lr": 3e-4,
+    "ppo_epochs": 4,
+    "entropy_coef": 0.01,
+}
+"""What the demo sets unless the environment or a flag does: two short epochs that end episodes."""
+
+DEMO_STORE = "runs/demo"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command()(demo)
+    app.command()(pipeline)
+    app.command()(rollouts)
+    app.command(name="reward-model")(reward_model)
+    app.command()(report)
+
+
+def demo(
+    store: StoreUrl = None,
+    seed: Annotated[int | None, typer.Option(help="SEED")] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs to play.")] = 2,
+    fresh: Annotated[bool, typer.Option(help="Delete what an earlier demo left in the store first.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train, judge, learn a reward model and train again, shaped by it, on the bundled game.
+
+    A demo that was stopped goes on; a finished one shows its table again.
+
+    Examples:
+
+        questloop demo
+        questloop demo --fresh --seed 1 --json
+        questloop demo --store s3://questloop
+    """
+    settings = settings_module.load(None, {"seed": seed, "store_url": store or _demo_store()}, DEMO)
+    if fresh:
+        _clear(settings)
+    _run(settings, epochs, as_json)
+
+
+def pipeline(
+    store: StoreUrl = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Stop after this many epochs.")] = None,
+    hours: Annotated[float | None, typer.Option(help="RUN_HOURS")] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the full loop for RUN_HOURS; resumes where it stopped.
+
+    Examples:
+
+        questloop pipeline --hours 8
+        ROM_PATH=zelda.gbc STORE_URL=s3://questloop questloop pipeline
+    """
+    settings = settings_module.load(config, {"store_url": store, "run_hours": hours})
+    _run(settings, epochs, as_json)
+
+
+def rollouts(
+    store: StoreUrl = None, epoch: EpochNumber = None, config: Config = None, as_json: AsJson = False
+) -> None:
+    """Run one training epoch: collect, learn, export segments, write the checkpoint.
+
+    Example:
+
+        EPOCH=3 questloop rollouts --store runs/store
+    """
+    from questloop.pipeline import stages
+    from questloop.pipeline.context import open_context
+    from questloop.pipeline.display import Display
+    from questloop.storage.keys import Stage
+    from questloop.training.trainer import Trainer
+
+    settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
+    number = settings.loop.epoch
+    with (
+        open_context(settings) as context,
+        Trainer(settings, context.store) as trainer,
+        Display(context).stage(number, Stage.ROLLOUTS) as bar,
+    ):
+        commit = stages.rollouts(context, number, trainer, bar.training)
+    _print_info(commit.info, as_json)
+
+
+def reward_model(
+    store: StoreUrl = None, epoch: EpochNumber = None, config: Config = None, as_json: AsJson = False
+) -> None:
+    """Learn the reward model from an epoch's scores and those of the epochs before.
+
+    Example:
+
+        EPOCH=3 questloop reward-model --json
+    """
+    from questloop.pipeline import stages
+    from questloop.pipeline.context import open_context
+    from questloop.pipeline.display import Display
+    from questloop.storage.keys import Stage
+
+    settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
+    number = settings.loop.epoch
+    with open_context(settings) as context, Display(context).stage(number, Stage.REWARD_MODEL) as bar:
+        commit = stages.reward_model(context, number, bar.counting)
+    _print_info(commit.info, as_json)
+
+
+def report(store: StoreUrl = None, config: Config = None, as_json: AsJson = False) -> None:
+    """Write the HTML report of a run.
+
+    Example:
+
+        questloop report --store runs/demo
+    """
+    from questloop.pipeline.report import write_report
+    from questloop.storage.store import open_store
+
+    settings = settings_module.load(config, {"store_url": store})
+    path = write_report(open_store(settings.store), settings)
+    print(json.dumps({"report": path}) if as_json else path)
+
+
+def _run(settings: Settings, epochs: int | None, as_json: bool) -> None:
+    from rich.console import Console
+
+    from questloop.pipeline.display import print_table
+    from questloop.pipeline.loop import run_pipeline
+
+    result = run_pipeline(settings, epochs)
+    if as_json:
+        document = {
+            "rows": [row.to_json() for row in result.rows],
+            "report": result.report,
+            "store": result.store,
+            "seconds": round(result.seconds, 1),
+        }
+        print(json.dumps(document, allow_nan=False))
+        return
+    console = Console()
+    print_table(result.rows, console)
+    console.print(
+        f"\nreport  {result.report}\nstore   {result.store}\ntook    {result.seconds:.0f} s", highlight=False
+    )
+
+
+def _demo_store() -> str | None:
+    named = any(os.environ.get(name) for name in ("STORE_URL", "S3_ENDPOINT_URL"))
+    return None if named else DEMO_STORE
+
+
+def _clear(settings: Settings) -> None:
+    from questloop.storage import keys
+    from questloop.storage.store import open_store
+
+    store = open_store(settings.store)
+    for prefix in (keys.EPISODES, keys.MODELS):
+        store.delete([entry.key for entry in store.list(prefix)])
+
+
+def _print_info(info: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(info, allow_nan=False))
+        return
+    for name, value in info.items():
+        if isinstance(value, int | float | str) or value is None:
+            print(f"{name:28} {value}")

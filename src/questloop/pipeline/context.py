@@ -1,0 +1,39 @@
+"""What every stage of a run works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from questloop.pipeline.run import Run, open_run
+from questloop.settings import Settings
+from questloop.storage.lease import Lease
+from questloop.storage.store import Store, open_store
+
+
+@dataclass(frozen=True)
+class Context:
+    """A run that this process may write, while `lease` holds."""
+
+    settings: Settings
+    store: Store
+    run: Run
+    lease: Lease
+
+    @property
+    def fence(self) -> int:
+        """Above that of every earlier writer of the store."""
+        return self.lease.fence
+
+
+@contextmanager
+def open_context(settings: Settings) -> Iterator[Context]:
+    """Open the store and its run, and hold the lease meanwhile.
+
+    Raises `LeaseHeld` where another pipeline writes the store, and what `open_store` and `open_run` raise.
+    """
+    store = open_store(settings.store)
+    run = open_run(store, settings)
+    with Lease.acquire(store, run.run) as lease:
+        yield Context(settings, store, run, lease)

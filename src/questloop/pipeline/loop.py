@@ -1,0 +1,101 @@
+"""The loop: rollouts, judges, reward model, and on to the next epoch. Resumes where it stopped."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from questloop.errors import QuestloopError
+from questloop.exit_codes import ExitCode
+from questloop.pipeline import stages
+from questloop.pipeline.context import Context, open_context
+from questloop.pipeline.display import Display
+from questloop.pipeline.report import write_report
+from questloop.pipeline.table import Row, rows
+from questloop.settings import Settings
+from questloop.storage.commit import committed_epochs
+from questloop.storage.keys import Stage
+from questloop.training.trainer import Trainer
+
+
+class Stopped(QuestloopError):
+    """Ctrl-C or SIGTERM: the run is whole and the same command goes on."""
+
+    exit_code = ExitCode.PREEMPTED
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a finished loop leaves."""
+
+    rows: list[Row]
+    report: str
+    store: str
+    seconds: float
+
+
+def run_pipeline(
+    settings: Settings,
+    epochs: int | None = None,
+    display: Display | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> RunResult:
+    """Run epochs until RUN_HOURS are over or `epochs` are complete; the epoch that is running is finished.
+
+    Every stage that has a commit is skipped, so that a killed run goes on with the stage it was in.
+    """
+    started = clock()
+    deadline = started + settings.loop.run_hours * 3600
+    with _stop_signals(), open_context(settings) as context, Trainer(settings, context.store) as trainer:
+        display = display or Display(context)
+        for epoch in _epochs(epochs):
+            if clock() >= deadline:
+                break
+            run_epoch(context, epoch, trainer, display)
+        display.finished()
+        report = write_report(context.store, settings)
+    return RunResult(rows(context.store), report, context.store.url, clock() - started)
+
+
+def run_epoch(context: Context, epoch: int, trainer: Trainer, display: Display) -> None:
+    """All stages of an epoch, judges and reward model every EVAL_INTERVAL epochs."""
+    with display.stage(epoch, Stage.ROLLOUTS) as bar:
+        stages.rollouts(context, epoch, trainer, bar.training)
+    if (epoch + 1) % context.settings.loop.eval_interval:
+        return
+    with display.stage(epoch, Stage.EVALUATE) as bar:
+        stages.evaluate(context, epoch, bar.counting, bar.announce)
+    with display.stage(epoch, Stage.REWARD_MODEL) as bar:
+        stages.reward_model(context, epoch, bar.counting)
+    display.epoch_done(epoch)
+
+
+def completed_epochs(context: Context) -> int:
+    """Epochs whose rollouts are committed."""
+    return len(committed_epochs(context.store, Stage.ROLLOUTS))
+
+
+def _epochs(most: int | None) -> Iterator[int]:
+    epoch = 0
+    while most is None or epoch < most:
+        yield epoch
+        epoch += 1
+
+
+@contextmanager
+def _stop_signals() -> Iterator[None]:
+    """SIGTERM and Ctrl-C leave through `Stopped`, so that every context manager closes what it holds."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped("stopped; the same command resumes where this one left off")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

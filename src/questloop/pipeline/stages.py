@@ -1,0 +1,202 @@
+"""The three stages of an epoch. Each returns its commit; one that is there already is not run again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+
+from questloop.episodes.reader import SegmentReader
+from questloop.errors import BadDataError
+from questloop.game.observation import OBSERVATION_VERSION
+from questloop.judges.evaluate import evaluate_epoch
+from questloop.judges.outcomes import EpisodeFacts, known_outcomes
+from questloop.judges.scores import SegmentScores, read_scores
+from questloop.judges.segment import SegmentInfo
+from questloop.llm.client import ChatClient
+from questloop.pipeline.context import Context
+from questloop.reward_model.network import RewardModel
+from questloop.reward_model.preferences import JudgedSegment
+from questloop.reward_model.train import train_reward_model
+from questloop.serving.server import LocalServer
+from questloop.settings import LLMBackend
+from questloop.storage import keys
+from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit
+from questloop.storage.keys import Stage
+from questloop.storage.store import Store
+from questloop.training.plan import EpochPlan, Progress
+from questloop.training.trainer import Trainer
+
+REWARD_MODEL_EPOCHS = 4
+"""Judged epochs that a reward model learns from: the newest ones, near what the policy does now."""
+
+Counter = Callable[[int, int], None]
+"""Told what is done and what there is to do."""
+
+
+def rollouts(context: Context, epoch: int, trainer: Trainer, progress: Progress | None = None) -> Commit:
+    """Collect and learn from EPOCH_STEPS steps, export segments, write the checkpoint."""
+    done = read_commit(context.store, epoch, Stage.ROLLOUTS)
+    if done is not None:
+        return done
+    plan = plan_epoch(context, epoch)
+    report = trainer.run_epoch(plan, progress)
+    context.lease.check()
+    return commit_stage(
+        context.store, epoch, Stage.ROLLOUTS, context.fence, report.objects, info=report.to_json()
+    )
+
+
+def plan_epoch(context: Context, epoch: int) -> EpochPlan:
+    """The orders of an epoch; `BadDataError` where the epoch before it was never finished."""
+    start = 0
+    if epoch > 0:
+        before = read_commit(context.store, epoch - 1, Stage.ROLLOUTS)
+        if before is None:
+            raise BadDataError(
+                f"epoch {epoch}: epoch {epoch - 1} of {context.store.url} has no rollouts; "
+                f"run `questloop rollouts` with EPOCH={epoch - 1} first"
+            )
+        start = int(before.info["step_end"])  # type: ignore[arg-type]
+    return EpochPlan(
+        run=context.run.run,
+        epoch=epoch,
+        fence=context.fence,
+        seed=context.run.seed,
+        step_start=start,
+        step_end=start + context.settings.loop.epoch_steps,
+        reward_model_sha256=reward_model_in_force(context.store, epoch),
+    )
+
+
+def reward_model_in_force(store: Store, epoch: int) -> str | None:
+    """SHA-256 of the newest reward model that an earlier epoch left, None where there is none."""
+    earlier = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number < epoch]
+    if not earlier:
+        return None
+    commit = read_commit(store, earlier[-1], Stage.REWARD_MODEL)
+    assert commit is not None
+    return next(item.sha256 for item in commit.objects if item.key == keys.reward_model(earlier[-1]))
+
+
+def evaluate(
+    context: Context,
+    epoch: int,
+    progress: Counter | None = None,
+    announce: Callable[[str], None] = print,
+    restart: bool = False,
+) -> Commit:
+    """Have the judges score the epoch's segments."""
+    done = read_commit(context.store, epoch, Stage.EVALUATE)
+    if done is not None:
+        return done
+    _needs(context.store, epoch, Stage.ROLLOUTS, "rollouts")
+    reader = SegmentReader(context.store)
+    settings = context.settings
+
+    async def judge(embedded_url: str | None) -> Commit:
+        async with ChatClient(settings.llm, embedded_url=embedded_url) as client:
+            result = await evaluate_epoch(
+                context.store,
+                epoch,
+                segment_infos(reader, epoch),
+                reader.load,
+                client,
+                settings.judges,
+                outcomes=outcomes(reader, epoch),
+                seed=settings.loop.seed,
+                restart=restart,
+                progress=progress,
+                announce=announce,
+            )
+        context.lease.check()
+        summary = result.summary.model_dump(mode="json")
+        return commit_stage(context.store, epoch, Stage.EVALUATE, context.fence, result.objects, info=summary)
+
+    if settings.llm.backend is not LLMBackend.EMBEDDED:
+        return asyncio.run(judge(None))
+    with LocalServer() as server:
+        return asyncio.run(judge(server.url))
+
+
+def reward_model(context: Context, epoch: int, progress: Counter | None = None) -> Commit:
+    """Learn the reward model from the scores of the newest judged epochs."""
+    done = read_commit(context.store, epoch, Stage.REWARD_MODEL)
+    if done is not None:
+        return done
+    _needs(context.store, epoch, Stage.EVALUATE, "evaluate")
+    store = context.store
+    judged = [number for number in committed_epochs(store, Stage.EVALUATE) if number <= epoch]
+    earlier = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number < epoch]
+    previous = None
+    if earlier:
+        key = keys.reward_model(earlier[-1])
+        previous = RewardModel.load(store.get(key), key, OBSERVATION_VERSION)
+    model, report = train_reward_model(
+        judged_segments(store, judged[-REWARD_MODEL_EPOCHS:]),
+        observation_version=OBSERVATION_VERSION,
+        gamma=context.settings.training.gamma,
+        seed=context.run.seed + epoch,
+        previous=previous,
+        progress=progress or (lambda done, total: None),
+    )
+    context.lease.check()
+    written = store.put(keys.reward_model(epoch), model.to_bytes(), durable=True)
+    return commit_stage(store, epoch, Stage.REWARD_MODEL, context.fence, [written], info=report.to_json())
+
+
+def segment_infos(reader: SegmentReader, epoch: int) -> list[SegmentInfo]:
+    """The epoch's exported segments, with what selection may know of them."""
+    return [
+        SegmentInfo(
+            segment_id=manifest.segment_id,
+            episode_id=manifest.episode_id,
+            novelty=float(len(manifest.milestones)) + manifest.rewards.get("room", 0.0),
+            raw_return=manifest.raw_return,
+        )
+        for manifest in reader.manifests(epoch)
+    ]
+
+
+def outcomes(reader: SegmentReader, epoch: int) -> dict[str, bool]:
+    """Whether a new milestone followed, by segment id, where that is known; no judge sees it."""
+    return known_outcomes(
+        EpisodeFacts(
+            last_steps={entry.segment_id: entry.first_step + entry.frames - 1 for entry in record.segments},
+            milestones=record.milestones,
+            steps=record.steps - 1,
+            terminated=record.outcome == "terminated",
+        )
+        for record in reader.episodes(epoch)
+    )
+
+
+def judged_segments(store: Store, epochs: Iterable[int]) -> Iterator[JudgedSegment]:
+    """Segments with a score, one at a time, so that an epoch's observations never stand in memory at once."""
+    reader = SegmentReader(store)
+    for epoch in epochs:
+        followed = outcomes(reader, epoch)
+        for line in read_scores(store, epoch):
+            if line.weighted is None:
+                continue
+            outcome = followed.get(line.segment_id)
+            yield JudgedSegment(
+                episode=line.episode_id,
+                observations=reader.load(line.segment_id).observations,
+                score=line.weighted,
+                spread=_spread(line),
+                outcome=None if outcome is None else float(outcome),
+            )
+
+
+def _spread(line: SegmentScores) -> float:
+    """How far the votes of its judges lie apart, 0..1; judges that always answer the same say nothing."""
+    spreads = [judge.spread for judge in line.judges.values() if judge.spread is not None]
+    return sum(spreads) / len(spreads) if spreads else 0.0
+
+
+def _needs(store: Store, epoch: int, stage: Stage, command: str) -> None:
+    if read_commit(store, epoch, stage) is None:
+        raise BadDataError(
+            f"epoch {epoch} of {store.url} has no {stage} yet; "
+            f"run `questloop {command}` with EPOCH={epoch} first"
+        )

@@ -1,0 +1,98 @@
+"""The closing table: a row an epoch, read from the commits of its stages."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from questloop.storage.commit import Commit, committed_epochs, read_commit
+from questloop.storage.keys import Stage
+from questloop.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Row:
+    """An epoch in one line. None: not measured (a stage that has not run, or too little data)."""
+
+    epoch: int
+    steps: int
+    return_mean: float | None  # of finished episodes, unshaped
+    return_per_1000_steps: float
+    unique_rooms: int
+    milestones: int  # different ones reached in the epoch
+    shaping_weight: float
+    judge_agreement: float | None  # Krippendorff's alpha between the judges
+    judge_tau: float | None  # Kendall's tau-b of the weighted score against known outcomes
+    reward_model_accuracy: float | None  # held-out pairs, against the judges
+    gold_accuracy: float | None  # held-out pairs, against known outcomes
+    steps_per_second: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+COLUMNS = {
+    "epoch": "epoch",
+    "steps": "steps",
+    "return_mean": "return",
+    "return_per_1000_steps": "per 1000 steps",
+    "unique_rooms": "rooms",
+    "milestones": "milestones",
+    "shaping_weight": "shaping",
+    "judge_agreement": "judge alpha",
+    "judge_tau": "judge tau",
+    "reward_model_accuracy": "RM accuracy",
+    "gold_accuracy": "RM gold",
+    "steps_per_second": "steps/s",
+}
+
+LEGEND = (
+    "return: mean of the episodes that ended, unshaped; shaping: weight of the earlier epochs' reward model; "
+    "judge alpha: Krippendorff's, between the judges; judge tau: Kendall's tau-b of their score against "
+    "whether a new milestone followed; RM accuracy: held-out pairs, against the judges; RM gold: against "
+    "what followed."
+)
+
+
+def rows(store: Store) -> list[Row]:
+    """Every epoch whose rollouts are committed, in order."""
+    return [_row(store, epoch) for epoch in committed_epochs(store, Stage.ROLLOUTS)]
+
+
+def cells(row: Row) -> list[str]:
+    """The row as text, in the order of `COLUMNS`."""
+    return [_text(getattr(row, name)) for name in COLUMNS]
+
+
+def _row(store: Store, epoch: int) -> Row:
+    played = _info(read_commit(store, epoch, Stage.ROLLOUTS))
+    judged = _info(read_commit(store, epoch, Stage.EVALUATE))
+    learned = _info(read_commit(store, epoch, Stage.REWARD_MODEL))
+    reading = learned.get("readings", {}).get(learned.get("reading"), {})
+    return Row(
+        epoch=epoch,
+        steps=played["step_end"] - played["step_start"],
+        return_mean=played["return_mean"],
+        return_per_1000_steps=played["return_per_1000_steps"],
+        unique_rooms=played["unique_rooms"],
+        milestones=sum(count > 0 for count in played["milestones"].values()),
+        shaping_weight=played["shaping_weight"],
+        judge_agreement=judged.get("alpha"),
+        judge_tau=(judged.get("tau") or {}).get("tau"),
+        reward_model_accuracy=(reading.get("judges") or {}).get("value"),
+        gold_accuracy=(reading.get("gold") or {}).get("value"),
+        steps_per_second=played["steps_per_second"],
+    )
+
+
+def _info(commit: Commit | None) -> dict[str, Any]:
+    return dict(commit.info) if commit is not None else {}
+
+
+def _text(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
