@@ -34,7 +34,8 @@ class Bar:
 
     def training(self, at: EpochProgress) -> None:
         """Told by the trainer after every update."""
-        text = f"return/1k {at.return_per_1000_steps:.2f}, rooms {at.unique_rooms}, {at.steps_per_second:,.0f} steps/s"
+        speed = f"{at.steps_per_second:,.0f} steps/s"
+        text = f"return/1k {at.return_per_1000_steps:.2f}, rooms {at.unique_rooms}, {speed}"
         done, total = at.step - at.step_start, at.step_end - at.step_start
         self._show(done, total, text, at.steps_per_second, at.step)
 
