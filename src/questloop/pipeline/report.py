@@ -6,7 +6,6 @@ import base64
 from collections import Counter
 from collections.abc import Iterable
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
@@ -19,7 +18,6 @@ from questloop.pipeline.pictures import Room, Series
 from questloop.pipeline.run import read_run
 from questloop.settings import Settings
 from questloop.storage.commit import committed_epochs, read_commit
-from questloop.storage.folder import FolderStore
 from questloop.storage.keys import MODELS, Stage
 from questloop.storage.store import Store
 
@@ -30,9 +28,7 @@ OVERWORLD = 0
 def write_report(store: Store, settings: Settings) -> str:
     """Write the report into the store; returns where it is, a path for a folder."""
     store.put(REPORT_KEY, render(store, settings).encode())
-    return (
-        str(Path(store.root) / REPORT_KEY) if isinstance(store, FolderStore) else f"{store.url}/{REPORT_KEY}"
-    )
+    return f"{store.url.rstrip('/')}/{REPORT_KEY}"
 
 
 def render(store: Store, settings: Settings) -> str:
@@ -72,10 +68,10 @@ class _Segments:
         """A picture of every wanted room that some exported frame shows at rest."""
         found: dict[Room, bytes] = {}
         for epoch in sorted(epochs, reverse=True):
-            for manifest in self._reader.manifests(epoch):
+            for segment_id in self._reader.list(epoch):
                 if wanted <= found.keys():
                     return found
-                self._look(self._reader.load(manifest.segment_id), wanted, found)
+                self._look(self._reader.load(segment_id), wanted, found)
         return found
 
     def best_and_worst(self, epochs: Iterable[int]) -> list[dict[str, Any]]:
@@ -116,9 +112,10 @@ class _Segments:
     def _look(view: SegmentView, wanted: set[Room], found: dict[Room, bytes]) -> None:
         for line in view.states:
             state = line["state"]
-            room = int(state["group"]), int(state["room"])
-            at_rest = line["png"] and not state.get("transition") and not state.get("menu_open")
-            if at_rest and not state.get("text_active") and room in wanted and room not in found:
+            group, _, number = state["room"].partition(":")
+            room = int(group), int(number, 16)
+            busy = any(state.get(key) for key in ("transition", "menu", "text", "no_control"))
+            if line["png"] and not busy and room in wanted and room not in found:
                 png = view.png(line["step"])
                 if png is not None:
                     found[room] = png
@@ -128,8 +125,8 @@ def _maps(played: dict[int, dict[str, Any]], segments: _Segments) -> list[tuple[
     visits: Counter[Room] = Counter()
     for info in played.values():
         for name, count in info["room_visits"].items():
-            group, room = name.split(":")
-            visits[int(group), int(room)] += count
+            group, _, room = name.partition(":")
+            visits[int(group), int(room, 16)] += count
     shots = segments.room_pictures(played, set(visits))
     maps = [
         ("Overworld", pictures.overworld_map(visits, shots, OVERWORLD)),

@@ -15,7 +15,7 @@ from questloop.storage import keys
 from questloop.storage.commit import to_json
 from questloop.storage.store import AlreadyExists, NotFound, Store
 
-_FIXED = ("run", "rom_sha256", "seed", "observation", "frame_skip")
+_FIXED = ("rom_sha256", "seed", "observation", "frame_skip")
 
 
 class Run(BaseModel):

@@ -153,7 +153,7 @@ def segment_infos(reader: SegmentReader, epoch: int) -> list[SegmentInfo]:
             novelty=float(len(manifest.milestones)) + manifest.rewards.get("room", 0.0),
             raw_return=manifest.raw_return,
         )
-        for manifest in reader.manifests(epoch)
+        for manifest in map(reader.manifest, reader.list(epoch))
     ]
 
 
