@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from questloop.cli import doctor, grpo, judge, play, states, verify
+from questloop.cli import doctor, grpo, judge, loop, play, states, verify
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -15,7 +15,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(grpo.app)
 
 
 @app.callback()
@@ -31,11 +30,17 @@ def version() -> None:
     print(__version__)
 
 
-app.command()(play.play)
+app.command()(loop.demo)
+app.command()(loop.pipeline)
+app.command()(loop.rollouts)
+app.command()(loop.reward_model)
+app.command()(loop.report)
 app.command()(doctor.doctor)
-app.add_typer(states.app, name="states")
+app.command()(play.play)
 app.command()(verify.verify)
+app.add_typer(grpo.app)
 app.add_typer(judge.app, name="judge")
+app.add_typer(states.app, name="states")
 
 
 def main() -> None:

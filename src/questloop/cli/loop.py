@@ -33,15 +33,6 @@ DEMO: dict[str, Any] = {
 DEMO_STORE = "runs/demo"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command()(demo)
-    app.command()(pipeline)
-    app.command()(rollouts)
-    app.command(name="reward-model")(reward_model)
-    app.command()(report)
-
-
 def demo(
     store: StoreUrl = None,
     seed: Annotated[int | None, typer.Option(help="SEED")] = None,

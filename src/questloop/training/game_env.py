@@ -62,7 +62,7 @@ class GameEnv:
         self._goal = _milestone_bit(self.profile, self.profile.goal)
         self._reached = np.zeros(num_slots, np.uint64)
         self._at_start = np.zeros(num_slots, np.uint64)
-        self._visited = np.zeros(8 * 256, np.bool_)
+        self._room_steps = np.zeros(8 * 256, np.int64)
         self._report = SlotReport()
         self._png_stride = png_stride
         self._watch = EventWatch(self.rewards.names)
@@ -100,7 +100,7 @@ class GameEnv:
         reward[:] = self.rewards.step(columns)
         self.encoder.encode(columns, action, obs)
         self._reached |= columns.milestones
-        self._visited[columns.place & 2047] = True
+        np.add.at(self._room_steps, columns.place & 2047, 1)
         self.age += 1
         over = columns.game_over | (columns.milestones & self._goal != 0)
         boundary[:] = over
@@ -125,8 +125,10 @@ class GameEnv:
         report, self._report = self._report, SlotReport()
         report.rooms = self.rewards.coverage.rooms.astype(np.int64)
         report.milestones = self._reached & ~self._at_start
-        report.visited = np.flatnonzero(self._visited)
-        self._visited[:] = False
+        report.room_steps = {
+            int(room): int(self._room_steps[room]) for room in np.flatnonzero(self._room_steps)
+        }
+        self._room_steps[:] = 0
         return report
 
     def start_trace(self, steps: int) -> None:

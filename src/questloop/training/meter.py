@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -21,7 +22,7 @@ class SlotReport:
     finished_milestones: list[int] = field(default_factory=list)  # bitmask reached in each
     rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
     milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
-    visited: NDArray[np.int64] | None = None  # ids of rooms seen since the last report
+    room_steps: dict[int, int] = field(default_factory=dict)  # steps by group * 256 + room, since the last
 
 
 class ReturnMeter:
@@ -104,17 +105,21 @@ class RoomMeter:
 
     def start_epoch(self) -> None:
         """Forget everything but what running episodes report again."""
-        self.visited: set[int] = set()
+        self.room_steps: Counter[int] = Counter()
         self.finished_rooms: list[int] = []
         self.finished_milestones: list[int] = []
         self.running: dict[int, SlotReport] = {}
 
     def add(self, runner: int, report: SlotReport) -> None:
         """Take in what a runner's environment saw in a rollout."""
-        self.visited.update(report.visited.tolist() if report.visited is not None else ())
+        self.room_steps.update(report.room_steps)
         self.finished_rooms += report.finished_rooms
         self.finished_milestones += report.finished_milestones
         self.running[runner] = report
+
+    def visits(self) -> dict[str, int]:
+        """Steps spent in every room, by `group:room` as in the states' JSON."""
+        return {f"{place >> 8}:{place & 255:02x}": steps for place, steps in sorted(self.room_steps.items())}
 
     @property
     def rooms_per_episode(self) -> float:

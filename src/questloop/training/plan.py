@@ -31,6 +31,7 @@ class EpochProgress:
     """Where a running epoch stands; sent after every update."""
 
     epoch: int
+    step_start: int
     step: int  # of the run
     step_end: int
     steps_per_second: float
@@ -40,6 +41,16 @@ class EpochProgress:
 
 
 Progress = Callable[[EpochProgress], None]
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """An update in numbers."""
+
+    step: int  # of the run, at its end
+    return_per_1000_steps: float  # unshaped, of the update's own steps
+    unique_rooms_per_episode: float  # of the epoch so far
+    entropy: float  # of the policy, nats
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,8 @@ class EpochReport:
     unique_rooms: int  # of the epoch, all slots together
     unique_rooms_per_episode: float  # mean over the episodes that were played in this epoch
     milestones: dict[str, int]  # episodes of this epoch that have reached each, by key
+    room_visits: dict[str, int]  # steps spent in every room entered, by `group:room`
+    curve: tuple[CurvePoint, ...]  # one an update
 
     losses: dict[str, float]  # means over the updates: policy_loss, vf_loss, entropy, kl, clip_fraction, ...
     curiosity_mean: float | None  # mean intrinsic reward

@@ -6,6 +6,7 @@ import logging
 import time
 from typing import Any, Self
 
+import numpy as np
 import ray
 import torch
 
@@ -17,7 +18,7 @@ from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpo
 from questloop.training.cluster import quiet_stderr, start_ray
 from questloop.training.exports import Exports
 from questloop.training.meter import Averages, ReturnMeter, RoomMeter, chain_hashes
-from questloop.training.plan import EpochPlan, EpochProgress, EpochReport, Progress
+from questloop.training.plan import CurvePoint, EpochPlan, EpochProgress, EpochReport, Progress
 from questloop.training.potentials import find_potential
 from questloop.training.shaper import Shaper
 from questloop.training.world import World, game_world
@@ -58,10 +59,12 @@ class Trainer:
         self._losses = Averages()
         self._exports.start_epoch(plan)
         step, updates, lost = plan.step_start, 0, 0
+        curve: list[CurvePoint] = []
         while step < plan.step_end:
             update = self.algorithm.step_once(self._steps_of_next(plan.step_end - step))
             self._take_in(update)
             step += update.rollout.action.size
+            curve.append(self._curve_point(step, update))
             updates += 1
             lost += len(update.lost)
             if progress is not None:
@@ -80,9 +83,11 @@ class Trainer:
             updates=updates,
             runners_lost=lost,
             **self._meter.summary(),
-            unique_rooms=len(self._rooms.visited),
+            unique_rooms=len(self._rooms.room_steps),
             unique_rooms_per_episode=self._rooms.rooms_per_episode,
             milestones=self._rooms.milestone_counts(self.world.milestones),
+            room_visits=self._rooms.visits(),
+            curve=tuple(curve),
             losses=self._losses.means(),
             curiosity_mean=self._losses.mean("curiosity_mean"),
             shaping_mean=self._losses.mean("shaping_mean"),
@@ -188,15 +193,24 @@ class Trainer:
         self._exports.add([sample.trace for sample in update.samples if sample.trace is not None])
         self._losses.add(update.statistics)
 
+    def _curve_point(self, step: int, update: Update) -> CurvePoint:
+        return CurvePoint(
+            step=step,
+            return_per_1000_steps=1000 * float(update.rollout.reward.mean(dtype=np.float64)),
+            unique_rooms_per_episode=self._rooms.rooms_per_episode,
+            entropy=update.statistics["entropy"],
+        )
+
     def _progress(self, plan: EpochPlan, step: int, seconds: float) -> EpochProgress:
         return EpochProgress(
             epoch=plan.epoch,
+            step_start=plan.step_start,
             step=step,
             step_end=plan.step_end,
             steps_per_second=(step - plan.step_start) / max(seconds, 1e-9),
             episodes=len(self._meter.finished),
             return_per_1000_steps=self._meter.per_1000_steps,
-            unique_rooms=len(self._rooms.visited),
+            unique_rooms=len(self._rooms.room_steps),
         )
 
     # Ending
