@@ -21,7 +21,8 @@ EpochNumber = Annotated[int | None, typer.Option(help="EPOCH: the epoch of this 
 
 DEMO: dict[str, Any] = {
     "epoch_steps": 81_920,
-    "episode_length": 512,
+    "episode_length": 1_800,
+    "envs_per_worker": 16,
     "export_segments_per_epoch": 200,
     "judge_budget": 160,
     "lr": 3e-4,

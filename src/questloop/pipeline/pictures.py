@@ -59,17 +59,17 @@ def interior_map(
     return _tile_rooms(places, (width, math.ceil(len(rooms) / width)), visits, pictures)
 
 
-def filmstrip(frames: Sequence[tuple[int, bytes]], most: int = 8) -> bytes | None:
+def filmstrip(frames: Sequence[tuple[int, bytes]], most: int = 6) -> bytes | None:
     """At most `most` frames, evenly chosen, first and last among them, each labelled with its step."""
     if not frames:
         return None
     chosen = [frames[i] for i in np.unique(np.linspace(0, len(frames) - 1, most).round().astype(int))]
-    strip = Image.new("RGB", (len(chosen) * (ROOM_WIDTH + 4) - 4, 144 + 14), (20, 22, 27))
+    strip = Image.new("RGB", (len(chosen) * (ROOM_WIDTH + 4) - 4, 144 + 16), (20, 22, 27))
     draw = ImageDraw.Draw(strip)
     for index, (step, data) in enumerate(chosen):
         left = index * (ROOM_WIDTH + 4)
-        strip.paste(_open(data), (left, 14))
-        draw.text((left + 3, 1), f"step {step}", fill=(225, 228, 232))
+        strip.paste(_open(data), (left, 16))
+        draw.text((left + 3, 0), f"step {step}", fill=(225, 228, 232), font_size=14)
     return _png(strip)
 
 
@@ -138,8 +138,10 @@ def _tile_rooms(
         heat = math.log1p(visits[room]) / math.log1p(most)
         canvas.paste(Image.new("RGB", (ROOM_WIDTH, 6), _HEAT), (left, top + ROOM_HEIGHT - 6), _bar_mask(heat))
         label = f"{room[0]}:{room[1]:02X}  {visits[room]:,}"
-        draw.rectangle((left, top, left + 7 + 6 * len(label), top + 12), fill=(0, 0, 0))
-        draw.text((left + 3, top), label, fill=(255, 255, 255))
+        draw.rectangle(
+            (left, top, *draw.textbbox((left + 6, top + 3), label, font_size=13)[2:]), fill=(0, 0, 0)
+        )
+        draw.text((left + 3, top), label, fill=(255, 255, 255), font_size=13)
         draw.rectangle((left, top, left + ROOM_WIDTH - 1, top + ROOM_HEIGHT - 1), outline=(15, 17, 21))
     return _png(canvas)
 

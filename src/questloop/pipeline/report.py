@@ -167,14 +167,14 @@ def _calibration(store: Store, learned: list[int]) -> Markup | None:
     if not learned:
         return None
     reading = _reading(store, learned[-1])
-    bins = [item for item in reading["calibration"] if item["count"]]
+    bins = [item for item in reading["calibration"] if item["comparisons"]]
     if not bins:
         return None
     return Markup(
         pictures.calibration_chart(
             [item["predicted"] for item in bins],
             [item["observed"] for item in bins],
-            [item["count"] for item in bins],
+            [item["comparisons"] for item in bins],
         )
     )
 

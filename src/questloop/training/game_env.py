@@ -100,7 +100,7 @@ class GameEnv:
         reward[:] = self.rewards.step(columns)
         self.encoder.encode(columns, action, obs)
         self._reached |= columns.milestones
-        np.add.at(self._room_steps, columns.place & 2047, 1)
+        np.add.at(self._room_steps, columns.place & 2047, columns.has_control)
         self.age += 1
         over = columns.game_over | (columns.milestones & self._goal != 0)
         boundary[:] = over

@@ -22,7 +22,7 @@ class SlotReport:
     finished_milestones: list[int] = field(default_factory=list)  # bitmask reached in each
     rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
     milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
-    room_steps: dict[int, int] = field(default_factory=dict)  # steps by group * 256 + room, since the last
+    room_steps: dict[int, int] = field(default_factory=dict)  # steps with control by group * 256 + room
 
 
 class ReturnMeter:

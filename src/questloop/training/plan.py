@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -97,6 +98,6 @@ class EpochReport:
 
     def to_json(self) -> dict[str, Any]:
         """All fields but `objects`, as JSON values."""
-        document = asdict(self)
-        document.pop("objects")
-        return document
+        document = {name: value for name, value in asdict(self).items() if name != "objects"}
+        plain: dict[str, Any] = json.loads(json.dumps(document, allow_nan=False))
+        return plain
