@@ -19,7 +19,7 @@ REPOSITORY = HERE.parents[1]
 SHIPPED = REPOSITORY / "src/questloop/game/roms/mossgrove.gbc"
 ROM_SIZE = 0x8000
 TITLE = b"MOSSGROVE"
-CFLAGS = ["-msm83", "--std-c11", "--no-peep", "--opt-code-size", "--max-allocs-per-node", "2000"]
+CFLAGS = ["-msm83", "--std-c11", "--no-peep", "--opt-code-size", "--max-allocs-per-node", "4000"]
 LINK = ["--no-std-crt0", "--nostdlib", "--code-loc", "0x220", "--data-loc", "0xD600"]
 DATA_END = 0xE000
 

@@ -4,6 +4,7 @@
 	.module	crt0
 	.globl	_main
 	.globl	_frame_ready, _frame_done, _queue_count, _palette_dirty
+	.globl	_unpack, _unpack_rooms, _fetch, _me_load, _me_store, _me, _packed_rooms
 	.globl	_scroll_x, _scroll_y, _window_y
 
 	.area	_HEADER (ABS)
@@ -159,6 +160,99 @@ vblank_end:
 	reti
 
 	.area	_CODE
+; void unpack(u8 *to, const u8 *from): runs of n bytes (1-127) and repeats (128 + length - 2, distance); 0 ends.
+_unpack::
+11$:
+	ld	a, (bc)
+	inc	bc
+	or	a
+	ret	z
+	bit	7, a
+	jr	nz, 13$
+	ld	l, a
+12$:
+	ld	a, (bc)
+	ld	(de), a
+	inc	bc
+	inc	de
+	dec	l
+	jr	nz, 12$
+	jr	11$
+13$:
+	and	#0x7F
+	add	a, #2
+	ldh	(0x8F), a	; length, in high memory beside the transfer code
+	ld	a, (bc)
+	inc	bc
+	ld	l, a
+	ld	a, e
+	sub	l
+	ld	l, a
+	ld	a, d
+	sbc	a, #0
+	ld	h, a
+14$:
+	ld	a, (hl+)
+	ld	(de), a
+	inc	de
+	ldh	a, (0x8F)
+	dec	a
+	ldh	(0x8F), a
+	jr	nz, 14$
+	jr	11$
+
+; void unpack_rooms(void): into bank 2, from D000.
+_unpack_rooms::
+	ld	a, #2
+	ldh	(0x70), a
+	ld	de, #0xD000
+	ld	bc, #_packed_rooms
+	call	_unpack
+	ld	a, #1
+	ldh	(0x70), a
+	ret
+
+; void fetch(const u8 *room): its 80 bytes from bank 2 to C080.
+_fetch::
+	di
+	ld	a, #2
+	ldh	(0x70), a
+	ld	hl, #0xC080
+	ld	b, #80
+15$:
+	ld	a, (de)
+	ld	(hl+), a
+	inc	de
+	dec	b
+	jr	nz, 15$
+	ld	a, #1
+	ldh	(0x70), a
+	ei
+	ret
+
+; void me_load(const struct object *from), void me_store(struct object *to): the first 48 bytes.
+_me_load::
+	ld	hl, #_me
+	ld	b, #48
+16$:
+	ld	a, (de)
+	ld	(hl+), a
+	inc	de
+	dec	b
+	jr	nz, 16$
+	ret
+
+_me_store::
+	ld	hl, #_me
+	ld	b, #48
+17$:
+	ld	a, (hl+)
+	ld	(de), a
+	inc	de
+	dec	b
+	jr	nz, 17$
+	ret
+
 	.area	_HOME
 	.area	_BASE
 	.area	_GSINIT

@@ -15,6 +15,6 @@ __sfr __at(0x4B) WX;
 __sfr __at(0x4F) VBK;
 __sfr __at(0xFF) IE;
 
-#define LCD_ON 0xF7 /* on, window map 9C00, window on, tiles 8000, map 9800, sprites 8 x 16, sprites on, background on */
+#define LCD_ON 0xE7 /* on, window map 9C00, window on, tiles from 9000, map 9800, sprites 8 x 16 and on, background on */
 
 #endif

@@ -2,9 +2,13 @@
 #include "assets.h"
 #include "frame.h"
 #include "hardware.h"
+#include "hud.h"
 #include "memory.h"
 #include "room.h"
+#include "sound.h"
+#include "text.h"
 #include "things.h"
+#include "title.h"
 #include "video.h"
 
 #define HEARTS 12
@@ -23,11 +27,6 @@ static void new_file(void) {
     bombs_max = 0x10;
     global_flags[0x0A >> 3] |= 1 << (0x0A & 7);
     global_flags[0x21 >> 3] |= 1 << (0x21 & 7);
-    respawn_group = start.group;
-    respawn_room = start.room;
-    respawn_direction = start.direction;
-    respawn_y = (start.position & 0xF0) + 8;
-    respawn_x = (u8)(start.position << 4) + 8;
     hero.enabled = 1;
     hero.state = 1;
     hero_object = 0xD0;
@@ -35,16 +34,27 @@ static void new_file(void) {
     scroll_mode = 1;
 }
 
+/* A, B, Select and Start together. */
+static u8 wants_title(void) {
+    return keys == (KEY_A | KEY_B | KEY_SELECT | KEY_START);
+}
+
 void main(void) {
     video_init();
+    sound_init();
     lcd_on();
     IE = 1;
     __asm__("ei");
+    box_draw();
+    title();
     new_file();
+    box_draw();
+    hud_redraw();
     room_warp(&start);
     for (;;) {
         things_update();
         things_draw();
         frame();
+        if (wants_title()) return;
     }
 }

@@ -106,3 +106,5 @@ __at(0xCE00) u8 collisions[176];
 __at(0xCF00) u8 layout[176];
 __at(0xD000) struct object hero;
 __at(0xD140) struct object block;
+__at(0xC3A0) struct object me;
+__at(0xC080) u8 fetched[80];

@@ -110,6 +110,11 @@ extern u8 collisions[176]; /* CE00 */
 extern u8 layout[176]; /* CF00 */
 extern struct object hero; /* D000 */
 extern struct object block; /* D140 */
+extern struct object me; /* C3A0: not of the map: the object whose turn it is, where code reaches it cheaply */
+extern u8 fetched[80]; /* C080: not of the map: the room in play as the map has it */
+
+void me_load(const struct object *from);
+void me_store(struct object *to);
 
 #define ENEMY(n) ((struct object *)(0xD080 + ((u16)(n) << 8)))
 #define PART(n) ((struct object *)(0xD0C0 + ((u16)(n) << 8)))

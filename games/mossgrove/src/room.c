@@ -1,5 +1,6 @@
 /* Rooms: loading, drawing, scrolling and warping. */
 #include "room.h"
+#include "enemy.h"
 #include "frame.h"
 #include "hardware.h"
 #include "memory.h"
@@ -8,7 +9,7 @@
 
 #define COLUMNS 10
 #define ROWS 8
-#define LOCK_BITS 0x0F
+#define TITLE_GROUP 8
 
 const struct room *here;
 u8 *flags;
@@ -38,7 +39,9 @@ u8 *room_flags_of(u8 in_group, u8 number) {
 
 static u8 seasonal(u8 tile) {
     if (group) return tile;
-    if (season == 3 && tile == TILE_WATER) return TILE_ICE;
+    if (season == WINTER && tile >= TILE_WATER && tile <= TILE_WATER_LAST) return TILE_ICE;
+    if (season == SUMMER && tile == TILE_SPROUT) return TILE_VINE;
+    if (season == AUTUMN && tile == TILE_HOLE) return TILE_LEAVES;
     return tile;
 }
 
@@ -48,8 +51,9 @@ static void place(u8 position, u8 tile) {
 }
 
 void room_build(void) {
-    const u8 *from = room_layouts + ((u16)index << 6) + ((u16)index << 4);
+    const u8 *from = fetched;
     u8 row, column, position;
+    fetch((const u8 *)0xD000 + ((u16)index << 6) + ((u16)index << 4));
     for (position = 0; position < 0xB0; position++) {
         layout[position] = 0;
         collisions[position] = 0x0F;
@@ -115,7 +119,7 @@ static void part(u8 x, u8 y) {
     part_attribute = metatile_attributes[quarter];
 }
 
-void room_draw(void) {
+static void room_draw(void) {
     u8 x, y;
     for (y = 0; y < ROWS * 2; y++)
         for (x = 0; x < COLUMNS * 2; x++) {
@@ -156,8 +160,6 @@ void room_scroll(u8 direction) {
     cutscene_index = 0;
     things_clear();
     frame();
-    room_enter(group, room + steps[direction]);
-    cutscene_index = 1;
     scroll_mode = 0x06;
     if (direction == RIGHT) {
         origin_x = (origin_x + 20) & 31;
@@ -176,6 +178,8 @@ void room_scroll(u8 direction) {
         camera_y = 128;
         hero.yh = 127;
     }
+    room_enter(group, room + steps[direction]);
+    cutscene_index = 1;
     for (i = 0; i < (direction & 1 ? 20 : 16); i++) {
         scroll_state = i + 1;
         switch (direction) {
@@ -212,12 +216,38 @@ void room_scroll(u8 direction) {
     things_arrive();
 }
 
-void room_show(void) {
+static void room_redraw(void) {
     lcd_off();
-    origin_x = origin_y = scroll_x = scroll_y = 0;
     room_draw();
     palettes_show(5);
     lcd_on();
+}
+
+/* The season turns where the hero stands: the ground is drawn anew around him. */
+void room_reseason(void) {
+    disabled_objects = 0x81;
+    menu_disabled = 1;
+    fade_out();
+    room_build();
+    things_place();
+    set_place();
+    room_redraw();
+    fade_in();
+    disabled_objects = 0;
+    menu_disabled = 0;
+}
+
+void room_picture(void) {
+    here = find(TITLE_GROUP, 0);
+    index = found;
+    flags = room_flags;
+    area_palette = here->palette;
+    room_build();
+}
+
+void room_show(void) {
+    origin_x = origin_y = scroll_x = scroll_y = 0;
+    room_redraw();
     things_draw();
     frame();
     cutscene_index = 3;
@@ -226,6 +256,16 @@ void room_show(void) {
     menu_disabled = 0;
     disabled_objects = 0;
     things_arrive();
+}
+
+/* Death leads back to the last way in, houses aside. */
+static void set_respawn(void) {
+    respawn_group = group;
+    respawn_room = room;
+    respawn_season = season;
+    respawn_direction = hero.direction;
+    respawn_y = hero.yh;
+    respawn_x = hero.xh;
 }
 
 void room_warp(const struct warp *to) {
@@ -241,11 +281,14 @@ void room_warp(const struct warp *to) {
     fade_out();
     cutscene_index = 0;
     things_clear();
+    enemies_forget();
     hero.yh = (to->position & 0xF0) + 8;
     hero.xh = (u8)(to->position << 4) + 8;
     hero.direction = to->direction;
     room_enter(to->group, to->room);
+    if (group != 3) set_respawn();
     warp_pending = 0;
     hero.state = 1;
+    hero.invincibility = hero.knockback = 0;
     room_show();
 }

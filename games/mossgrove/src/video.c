@@ -15,19 +15,22 @@ static u8 sprites_used, sprites_before;
 
 __at(0xC000) static u16 palettes[64];
 
-static void copy(u8 *to, const u8 *from, u16 count) {
-    while (count--) *to++ = *from++;
-}
-
 void video_init(void) {
+    while (LY < 144) {
+    }
+    LCDC = 0;
     VBK = 0;
-    copy((u8 *)0x8000, sprite_tiles, SPRITE_TILES * 16);
+    unpack((u8 *)0x8000, packed_sprites);
+    unpack((u8 *)0x9000, packed_screen);
+    /* Tiles 0-127 of the ground lie at 9000, 128-255 at 8800; all of it is in bank 1. */
     VBK = 1;
-    copy((u8 *)0x8000, background_tiles, BACKGROUND_TILES * 16);
+    unpack((u8 *)0x9000, packed_ground_1);
+    unpack((u8 *)0x8800, packed_ground_2);
     VBK = 0;
     WX = 7;
     window_y = 144;
     sprites_before = 40;
+    unpack_rooms();
 }
 
 void lcd_off(void) {

@@ -8,6 +8,7 @@
 #define WINDOW 0x9C00
 
 #define FLIP_X 0x20
+#define FLIP_Y 0x40
 enum { PAL_HERO, PAL_RED, PAL_BLUE, PAL_GREEN, PAL_GOLD, PAL_GREY, PAL_VIOLET, PAL_BROWN };
 
 extern u8 queue_count, palette_dirty, scroll_x, scroll_y, window_y;

@@ -6,6 +6,7 @@ from pathlib import Path
 SHADES = ".:o#"
 PALETTES = ("grass", "tree", "water", "stone", "earth", "roof", "bloom", "text")
 FLIP_X, FLIP_Y, BANK_1 = 0x20, 0x40, 0x08
+KINDS = ("tile", "sprite", "glyph", "icon")
 
 
 @dataclass
@@ -31,8 +32,9 @@ def read_drawings(path: Path) -> list[Drawing]:
     for line in path.read_text().splitlines():
         if not line or line.startswith("# "):
             continue
-        if line.startswith(("tile ", "sprite ", "glyph ")):
-            kind, name, *options = line.split(" ")
+        kind = line.split(" ")[0]
+        if kind in KINDS:
+            _, name, *options = line.split(" ")
             drawings.append(Drawing(kind, name, dict(o.split("=", 1) for o in options)))
         else:
             drawings[-1].rows.append(line)
@@ -43,6 +45,19 @@ def read_drawings(path: Path) -> list[Drawing]:
         if set("".join(d.rows)) - set(SHADES):
             raise SystemExit(f"{path.name}: {d.name} ({width} wide) has a character outside {SHADES}")
     return drawings
+
+
+def read_font(path: Path) -> dict[str, bytes]:
+    """Bands of letters, `glyphs ABC` above seven rows of six columns each, to tiles: cream on dark."""
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("# ")]
+    font = {" ": Drawing("glyph", "space", {}, ["########"] * 8).block(0, 0)}
+    for i in range(0, len(lines), 8):
+        letters, rows = lines[i].removeprefix("glyphs "), lines[i + 1 : i + 8]
+        for n, letter in enumerate(letters):
+            cells = [row[n * 6 : n * 6 + 6].replace("#", ":").replace(".", "#") for row in rows]
+            drawing = Drawing("glyph", letter, {}, ["########", *(f"#{cell}#" for cell in cells)])
+            font[letter] = drawing.block(0, 0)
+    return font
 
 
 def flipped_x(tile: bytes) -> bytes:
@@ -84,23 +99,61 @@ class Metatile:
     kind: int
 
 
-def metatiles(drawings: list[Drawing], tiles: TileSet) -> list[Metatile]:
-    result = []
+def metatiles(drawings: list[Drawing], tiles: TileSet, masks: dict[str, set[int]]) -> list[Metatile]:
+    """Metatiles in order; one with an edge is followed by its variants of the masks in use."""
+    result: list[Metatile] = []
     for d in drawings:
-        palette = PALETTES.index(d.options["pal"])
-        parts = [tiles.add(d.block(x, y)) for y in (0, 8) for x in (0, 8)]
-        result.append(
-            Metatile(
-                name=d.name,
-                key=d.options.get("key", ""),
-                number=len(result),
-                tiles=[t for t, _ in parts],
-                attributes=[f | palette | BANK_1 for _, f in parts],
-                solid=int(d.options.get("solid", "0"), 16),
-                kind=int(d.options.get("type", "0"), 16),
-            )
-        )
+        result.append(_metatile(d, len(result), tiles))
+        for mask in sorted(masks.get(d.name, set()) - {0}):
+            edged = Drawing(d.kind, f"{d.name}_{mask}", d.options | {"key": ""}, _edged(d, mask))
+            result.append(_metatile(edged, len(result), tiles))
     return result
+
+
+def _metatile(d: Drawing, number: int, tiles: TileSet) -> Metatile:
+    palette = PALETTES.index(d.options["pal"])
+    parts = [tiles.add(d.block(x, y)) for y in (0, 8) for x in (0, 8)]
+    return Metatile(
+        name=d.name,
+        key=d.options.get("key", ""),
+        number=number,
+        tiles=[t for t, _ in parts],
+        attributes=[f | palette | BANK_1 for _, f in parts],
+        solid=int(d.options.get("solid", "0"), 16),
+        kind=int(d.options.get("type", "0"), 16),
+    )
+
+
+RAGGED = (0, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 1, 0, 0)
+
+
+def _edged(d: Drawing, mask: int) -> list[str]:
+    """The drawing with a soft rim on the sides of the mask (1 up, 2 right, 4 down, 8 left).
+
+    The option `edge` names three shades: of what lies outside, of the rim, and of the line within.
+    """
+    outside, rim, within = d.options["edge"]
+    rows = []
+    for y, row in enumerate(d.rows):
+        line = ""
+        for x, shade in enumerate(row):
+            depth = _depth(y, x, mask)
+            line += outside if depth < 0 else rim if depth == 0 else within if depth == 1 else shade
+        rows.append(line)
+    return rows
+
+
+def _depth(y: int, x: int, mask: int) -> int:
+    """How many pixels inside the rim (y, x) lies; corners between two rims are round."""
+    sides = {1: y - 2 - RAGGED[x], 2: 13 - x - RAGGED[y], 4: 13 - y - RAGGED[x], 8: x - 2 - RAGGED[y]}
+    depth = min((inside for side, inside in sides.items() if mask & side), default=15)
+    for vertical, horizontal in ((1, 2), (1, 8), (4, 2), (4, 8)):
+        if mask & vertical and mask & horizontal:
+            down = 8 - (y if vertical == 1 else 15 - y)
+            across = 8 - (x if horizontal == 8 else 15 - x)
+            if down > 0 and across > 0:
+                depth = min(depth, round(6.4 - (down * down + across * across) ** 0.5))
+    return depth
 
 
 def sprite_tiles(drawings: list[Drawing]) -> tuple[list[bytes], dict[str, int]]:

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tools import art, maps, text
+from tools import art, maps, pack, text
 
 THINGS = ["warp", "enemy", "npc", "sign", "chest", "item", "block", "button", "text"]
-ENEMIES = ["slime", "beetle", "bat", "spore", "thornback", "boss"]
-NPCS = ["elder", "child", "bellmaker", "keeper", "fox", "ware"]
+ENEMIES = ["slime", "beetle", "bat", "spore", "thornback", "murkroot"]
+NPCS = ["elder", "child", "bellmaker", "keeper", "ware"]
 TREASURES = [
     "amber", "heart", "small_key", "boss_key", "sword", "bell",
     "shield", "container", "piece", "essence", "summer", "autumn",
@@ -15,20 +15,38 @@ TRIGGERS = ["none", "enemies", "button", "torches", "block", "boss"]
 DIRECTIONS = ["up", "right", "down", "left"]
 
 
+def read_sources(here: Path) -> tuple[list[art.Drawing], list[maps.Room]]:
+    """Every drawing and every room, in the order of their numbers."""
+    paths = [
+        path for path in sorted((here / "art").glob("*.txt")) if path.name not in ("palettes.txt", "font.txt")
+    ]
+    drawings = [drawing for path in paths for drawing in art.read_drawings(path)]
+    return drawings, [
+        room for path in sorted((here / "maps").glob("*.txt")) for room in maps.read_rooms(path)
+    ]
+
+
+def metatile_types(here: Path) -> bytes:
+    """What is underfoot on each metatile, by its number in the room layout."""
+    ground, masks = _ground(*read_sources(here))
+    return bytes(tile.kind for tile in art.metatiles(ground, art.TileSet(), masks))
+
+
 def write(here: Path, out: Path) -> None:
+    drawings, rooms = read_sources(here)
+    ground, masks = _ground(drawings, rooms)
     tiles = art.TileSet()
-    drawings = [d for path in sorted((here / "art").glob("*.txt")) if path.name not in ("palettes.txt",)
-                for d in art.read_drawings(path)]  # fmt: skip
-    metatiles = art.metatiles([d for d in drawings if d.kind == "tile"], tiles)
+    metatiles = art.metatiles(ground, tiles, masks)
     sprites, sprite_names = art.sprite_tiles([d for d in drawings if d.kind == "sprite"])
-    glyphs = [d for d in drawings if d.kind == "glyph"]
-    font = {d.name: len(tiles.tiles) + i for i, d in enumerate(glyphs)}
-    background = tiles.tiles + [d.block(0, 0) for d in glyphs]
-    if len(background) > 256:
-        raise SystemExit(f"background needs {len(background)} tiles, 256 fit")
+    letters = art.read_font(here / "art/font.txt")
+    glyphs = {d.name: d.block(0, 0) for d in drawings if d.kind == "glyph"}
+    icons = {d.name: [d.block(x, y) for y in (0, 8) for x in (0, 8)] for d in drawings if d.kind == "icon"}
+    screen = [*letters.values(), *glyphs.values(), *(tile for parts in icons.values() for tile in parts)]
+    for what, count, most in (("background", len(tiles.tiles), 256), ("screen", len(screen), 128)):
+        if count > most:
+            raise SystemExit(f"{what} needs {count} tiles, {most} fit")
     palettes = art.read_palettes(here / "art/palettes.txt")
     messages = text.read_messages(sorted((here / "dialog").glob("*.txt")))
-    rooms = [room for path in sorted((here / "maps").glob("*.txt")) for room in maps.read_rooms(path)]
 
     header = ["#ifndef ASSETS_H", "#define ASSETS_H", "", '#include "types.h"', ""]
     header += _enum("TILE", [m.name for m in metatiles])
@@ -37,19 +55,25 @@ def write(here: Path, out: Path) -> None:
     header += _enum("PALETTE", [name for name in palettes if name != "sprites"])
     header += _enum("TEXT", list(messages))
     header += [f"#define SPRITE_{name.upper()} {n}" for name, n in sprite_names.items()]
-    header += [f"#define GLYPH_{_glyph(name)} {n}" for name, n in font.items()]
-    header += [f"#define ROOMS {len(rooms)}", f"#define BACKGROUND_TILES {len(background)}"]
-    header += [f"#define SPRITE_TILES {len(sprites)}", "", STRUCTS, "#endif"]
+    header += [f"#define GLYPH_{name.upper()} {n}" for n, name in enumerate(glyphs, len(letters))]
+    header += [
+        f"#define ICON_{name.upper()} {n * 4 + len(letters) + len(glyphs)}" for n, name in enumerate(icons)
+    ]
+    for name, used in masks.items():
+        header.append(f"#define TILE_{name.upper()}_LAST (TILE_{name.upper()} + {len(used - {0})})")
+    header += [f"#define ROOMS {len(rooms)}", "", STRUCTS, "#endif"]
 
     source = ['#include "assets.h"', ""]
-    source += _array("background_tiles", b"".join(background)) + _array("sprite_tiles", b"".join(sprites))
+    source += _packed("ground_1", tiles.tiles[:128]) + _packed("ground_2", tiles.tiles[128:])
+    source += _packed("sprites", sprites) + _packed("screen", screen)
     source += _array("metatile_tiles", bytes(t for m in metatiles for t in m.tiles))
     source += _array("metatile_attributes", bytes(a for m in metatiles for a in m.attributes))
     source += _array("metatile_solid", bytes(m.solid for m in metatiles))
     source += _array("metatile_type", bytes(m.kind for m in metatiles))
     source += _array("sprite_palettes", _words(palettes.pop("sprites")))
     source += _array("area_palettes", b"".join(_words(p) for p in palettes.values()))
-    source += _array("font", bytes(font.get(chr(c), font.get("space", 0)) for c in range(32, 128)))
+    order = list(letters)
+    source += _array("font", bytes(order.index(chr(c)) if chr(c) in letters else 0 for c in range(32, 128)))
     source += _messages(messages)
     source += _rooms(rooms, metatiles, list(palettes), list(messages))
     (out / "assets.h").write_text("\n".join(header) + "\n")
@@ -60,13 +84,24 @@ STRUCTS = """struct thing { u8 kind, position, a, b; };
 struct warp { u8 group, room, position, direction; };
 struct room { u8 group, number, palette, trigger; const struct thing *things; u8 count; };
 
-extern const u8 background_tiles[], sprite_tiles[], metatile_tiles[], metatile_attributes[];
+extern const u8 packed_ground_1[], packed_ground_2[], packed_screen[], packed_sprites[], packed_rooms[];
+extern const u8 metatile_tiles[], metatile_attributes[], pairs[];
 extern const u8 metatile_solid[], metatile_type[], sprite_palettes[], area_palettes[], font[];
 extern const u8 *const messages[];
 extern const struct room rooms[];
-extern const u8 room_layouts[];
 extern const struct warp warps[];
+
+void unpack(u8 *to, const u8 *from);
+void unpack_rooms(void);
+void fetch(const u8 *room);
 """
+
+
+def _ground(
+    drawings: list[art.Drawing], rooms: list[maps.Room]
+) -> tuple[list[art.Drawing], dict[str, set[int]]]:
+    ground = [d for d in drawings if d.kind == "tile"]
+    return ground, maps.masks_in_use(rooms, {d.options["key"]: d.name for d in ground if "key" in d.options})
 
 
 def _rooms(
@@ -99,7 +134,7 @@ def _rooms(
         trigger = TRIGGERS.index(room.options.get("trigger", "none"))
         records.append(f"    {{{room.group}, {room.number}, {palette}, {trigger}, {name}, {len(things)}}},")
     lines += ["const struct room rooms[] = {", *records, "};"]
-    lines += _array("room_layouts", b"".join(maps.layout(room, tiles) for room in rooms))
+    lines += _packed("rooms", [maps.layout(room, tiles) for room in rooms])
     body = _records(warps) or "{0, 0, 0, 0}"
     return [*lines, f"const struct warp warps[] = {{{body}}};"]
 
@@ -117,14 +152,12 @@ def _number(word: str, messages: list[str]) -> int:
 
 def _messages(messages: dict[str, bytes]) -> list[str]:
     lines = []
-    for i, data in enumerate(messages.values()):
+    packed, pairs = pack.pack_texts(list(messages.values()))
+    for i, data in enumerate(packed):
         lines += _array(f"message_{i}", data, static=True)
     names = ", ".join(f"message_{i}" for i in range(len(messages))) or "0"
+    lines += _array("pairs", bytes(half for pair in pairs for half in pair))
     return [*lines, f"const u8 *const messages[] = {{{names}}};"]
-
-
-def _glyph(name: str) -> str:
-    return name.upper() if name.isidentifier() and len(name) > 1 else f"{ord(name[0]):02X}"
 
 
 def _enum(prefix: str, names: list[str]) -> list[str]:
@@ -135,6 +168,10 @@ def _array(name: str, data: bytes, static: bool = False) -> list[str]:
     lines = [f"{'static ' if static else ''}const u8 {name}[] = {{"]
     lines += ["    " + ", ".join(map(str, data[i : i + 24])) + "," for i in range(0, len(data), 24)]
     return [*lines, "};"]
+
+
+def _packed(name: str, parts: list[bytes]) -> list[str]:
+    return _array(f"packed_{name}", pack.pack(b"".join(parts)))
 
 
 def _words(values: list[int]) -> bytes:

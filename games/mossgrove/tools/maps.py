@@ -42,12 +42,42 @@ def read_rooms(path: Path) -> list[Room]:
     return rooms
 
 
+SAME = {"path": set("_5O8h"), "water": set("~i")}  # beside these a path or a pond has no rim
+
+
+def masks_in_use(rooms: list[Room], keys: dict[str, str]) -> dict[str, set[int]]:
+    """Of each edged metatile, the rims that the rooms need."""
+    used: dict[str, set[int]] = {name: set() for name in SAME}
+    for room in rooms:
+        for y, row in enumerate(room.rows):
+            for x, key in enumerate(row):
+                if (name := keys.get(key)) in used:
+                    used[name].add(_mask(room, y, x, SAME[name]))
+    return used
+
+
 def layout(room: Room, tiles: list[Metatile]) -> bytes:
-    by_key = {t.key: t.number for t in tiles if t.key}
+    by_key = {t.key: t for t in tiles if t.key}
+    by_name = {t.name: t.number for t in tiles}
     unknown = set("".join(room.rows)) - by_key.keys()
     if unknown or len(room.rows) != HEIGHT:
         raise SystemExit(f"room {room.title}: unknown tiles {sorted(unknown)}, {len(room.rows)} rows")
-    return bytes(by_key[c] for row in room.rows for c in row)
+    result = bytearray()
+    for y, row in enumerate(room.rows):
+        for x, key in enumerate(row):
+            name = by_key[key].name
+            mask = _mask(room, y, x, SAME[name]) if name in SAME else 0
+            result.append(by_name[f"{name}_{mask}" if mask else name])
+    return bytes(result)
+
+
+def _mask(room: Room, y: int, x: int, same: set[str]) -> int:
+    def differs(row: int, column: int) -> bool:
+        inside = 0 <= row < HEIGHT and 0 <= column < WIDTH
+        return inside and room.rows[row][column] not in same
+
+    sides = ((y - 1, x), (y, x + 1), (y + 1, x), (y, x - 1))
+    return sum(1 << i for i, side in enumerate(sides) if differs(*side))
 
 
 def position(word: str) -> int:

@@ -1,0 +1,6 @@
+#ifndef MENU_H
+#define MENU_H
+
+void menu_open(void); /* returns when it is closed */
+
+#endif

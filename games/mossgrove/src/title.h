@@ -1,0 +1,6 @@
+#ifndef TITLE_H
+#define TITLE_H
+
+void title(void); /* returns when play begins */
+
+#endif
