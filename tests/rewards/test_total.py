@@ -1,7 +1,6 @@
 """Every reward through the one place that sums them."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from questloop.game.columns import Columns
 from questloop.rewards.total import Rewards
 from questloop.settings import RewardSettings
 
@@ -97,10 +97,34 @@ def test_a_restore_forgets_what_was_owned_and_owns_what_the_state_holds(play):
     assert game.step(sword_level=1) == {"sword": WEIGHTS.reward_sword}
 
 
-def test_a_key_found_after_one_was_spent_pays_again(play):
+def test_a_key_found_in_another_room_after_one_was_spent_pays_again(play):
     game = play(small_keys=1)
     assert game.step(small_keys=0) == {}
     assert game.step(small_keys=1) == {"key": WEIGHTS.reward_key}
+    game.step(small_keys=0, room=9)
+    assert game.step(small_keys=1)["key"] == WEIGHTS.reward_key
+
+
+def test_a_key_of_the_same_room_pays_once_however_often_it_is_found(play):
+    game = play()
+    for _ in range(10):
+        game.step(small_keys=1)
+        game.step(small_keys=0)
+    assert game.parts["key"] == WEIGHTS.reward_key
+
+
+def test_keys_that_come_back_when_memory_is_loaded_again_are_no_find(play):
+    game = play(small_keys=3)
+    game.step(small_keys=0, has_control=False)
+    game.step(small_keys=3)
+    game.step(has_control=True)
+    assert game.parts["key"] == 0
+
+
+def test_a_key_pays_when_its_fanfare_is_over(play):
+    game = play()
+    assert game.step(small_keys=1, has_control=False) == {}
+    assert game.step(has_control=True) == {"key": WEIGHTS.reward_key}
 
 
 def test_rupees_spent_and_earned_back_pay_nothing(play):
@@ -271,9 +295,11 @@ def test_state_of_another_number_of_slots_is_refused(columns):
 
 
 @st.composite
-def _states(draw: Any) -> Any:
-    values = {name: draw(_pair) for name in NUMBERS} | {name: draw(_pair) != 0 for name in FLAGS}
-    return SimpleNamespace(**values)
+def _states(draw: Any) -> Columns:
+    state = Columns.zeros(2)
+    for name in (*NUMBERS, *FLAGS):
+        getattr(state, name)[:] = draw(_pair)
+    return state
 
 
 NUMBERS = ["group", "room", "tile", "health", "rupees", "small_keys", "boss_keys"]

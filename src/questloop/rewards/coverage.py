@@ -59,15 +59,13 @@ class Coverage(Latches):
 
     def _arrivals(self, columns: Columns) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """Slots whose player has come to another place, and every slot's place."""
-        place = columns.group.astype(np.int32)
-        place *= ROOMS
-        place += columns.room
+        place = columns.place
         place *= TILES
         place += columns.tile
         arrived = place != self._last
-        arrived &= columns.has_control != 0
-        hindered = columns.transition | columns.menu_open | columns.dying | columns.game_over
-        arrived &= hindered == 0
+        arrived &= columns.has_control
+        arrived &= columns.menu_open == 0
+        arrived &= ~(columns.transition | columns.dying | columns.game_over)
         arrived &= columns.tile < TILES
         arrived &= columns.group < GROUPS
         return np.flatnonzero(arrived), place

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from questloop.game.columns import Columns
 
 TEXTS = 1 << 16
+PLACES = 1 << 11
+UNKNOWN = -1
 
 
 def event_terms(n: int) -> tuple[RewardTerm, ...]:
@@ -21,7 +23,7 @@ def event_terms(n: int) -> tuple[RewardTerm, ...]:
     return (
         Damage(n),
         Highest("rupee", n, lambda columns: columns.rupees),
-        Rises("key", n, lambda columns: columns.small_keys + columns.boss_keys),
+        Keys(n),
         Highest("sword", n, lambda columns: columns.sword_level),
         Essences(n),
         Deaths(n),
@@ -48,23 +50,33 @@ class Highest(Latches):
         np.maximum(self._best, count, out=self._best, casting="unsafe")
 
 
-class Rises(Latches):
-    """Every rise of a count that only finding something raises: a key found after one was spent pays too."""
+class Keys(Latches):
+    """Small and boss keys found: a room pays for its keys once, also when others were spent before.
 
-    def __init__(self, name: str, n: int, count: Callable[[Columns], NDArray[Any]]) -> None:
-        self.names = (name,)
-        self._count = count
-        self._last = np.zeros(n, np.int32)
-        super().__init__(last=self._last)
+    What the player holds is compared while there is control, so that memory being cleared and loaded again is
+    no find; a key pays when its fanfare is over.
+    """
+
+    names = ("key",)
+
+    def __init__(self, n: int) -> None:
+        self._held = np.full(n, UNKNOWN, np.int32)
+        self._found = np.zeros((n, PLACES // 8), np.uint8)
+        super().__init__(held=self._held, found=self._found)
 
     def reset(self, slots: Slots, columns: Columns) -> None:
-        self._last[slots] = self._count(columns)[slots]
+        held = np.where(columns.has_control, columns.small_keys + columns.boss_keys, UNKNOWN)
+        self._held[slots] = held[slots]
+        self._found[slots] = 0
 
     def step(self, columns: Columns, out: NDArray[np.float32]) -> None:
-        count = self._count(columns)
-        np.subtract(count, self._last, out=out[0], casting="unsafe")
-        np.maximum(out[0], 0, out=out[0])
-        self._last[:] = count
+        out[0] = 0
+        count = columns.small_keys + columns.boss_keys
+        slots = np.flatnonzero((count > self._held) & columns.has_control & (self._held != UNKNOWN))
+        if slots.size:
+            new = mark(self._found, slots, columns.place[slots] & (PLACES - 1))
+            out[0, slots] = new * (count[slots] - self._held[slots])
+        np.copyto(self._held, count, where=columns.has_control)
 
 
 class Damage(Latches):
@@ -113,12 +125,12 @@ class Deaths(Latches):
         super().__init__(dead=self._dead)
 
     def reset(self, slots: Slots, columns: Columns) -> None:
-        self._dead[slots] = (columns.dying | columns.game_over)[slots] != 0
+        self._dead[slots] = (columns.dying | columns.game_over)[slots]
 
     def step(self, columns: Columns, out: NDArray[np.float32]) -> None:
-        dying = (columns.dying | columns.game_over) != 0
+        dying = columns.dying | columns.game_over
         np.greater(dying, self._dead, out=out[0], casting="unsafe")
-        np.logical_and(self._dead, columns.has_control == 0, out=self._dead)
+        np.logical_and(self._dead, ~columns.has_control, out=self._dead)
         np.logical_or(self._dead, dying, out=self._dead)
 
 
@@ -145,7 +157,7 @@ class Dialogs(Latches):
 
     def _mark(self, slots: NDArray[np.intp], columns: Columns) -> NDArray[np.bool_]:
         """Mark the open texts of `slots` as read; True where they were new."""
-        return mark(self._read, slots, columns.text_index[slots].astype(np.int32) & (TEXTS - 1))
+        return mark(self._read, slots, columns.text_index[slots] & (TEXTS - 1))
 
 
 def mark(bitmap: NDArray[np.uint8], slots: NDArray[np.intp], bits: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -158,4 +170,4 @@ def mark(bitmap: NDArray[np.uint8], slots: NDArray[np.intp], bits: NDArray[np.in
 
 
 def _in_dialog(columns: Columns) -> NDArray[np.bool_]:
-    return (columns.text_active != 0) & (columns.menu_open == 0)
+    return columns.text_active & (columns.text_index >= 0) & (columns.menu_open == 0)
