@@ -158,6 +158,16 @@ def checkpoint(epoch: int, name: str) -> str:
     return "/".join([checkpoint_prefix(epoch), *map(_plain, name.split("/"))])
 
 
+def archive(epoch: int) -> str:
+    """The index of restart states, a file of the checkpoint."""
+    return checkpoint(epoch, "archive.json")
+
+
+def archive_state(digest: str) -> str:
+    """A restart state by the SHA-256 of its bytes; indices of many epochs may name it."""
+    return f"{MODELS}/archive/{_plain(digest)}.state"
+
+
 def reward_model(epoch: int) -> str:
     return f"{MODELS}/reward_model/{_epoch(epoch)}/rm.pt"
 

@@ -1,0 +1,77 @@
+"""What the archive of restart states tells apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.game.columns import Columns
+
+
+class CellTracker:
+    """Follows N slots from cell to cell.
+
+    A cell is a room together with what was achieved: `(group, room, keys held, milestones that hold now)`.
+    Rooms say where, keys and milestones say how far: a room before and after the sword is two cells. A cell
+    is entered only where the player walks freely, since a state restored there must be playable.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._place = np.full(n, -1, np.int32)
+        self._keys = np.zeros(n, np.int32)
+        self._milestones = np.zeros(n, np.uint64)
+
+    def reset(self, slots: NDArray[np.intp], columns: Columns) -> None:
+        """Begin an episode in `slots` (indices or mask): the cell it starts in is not entered."""
+        free = _free(columns)[slots]
+        self._place[slots] = np.where(free, columns.place[slots], -1)
+        self._keys[slots] = _keys(columns)[slots]
+        self._milestones[slots] = columns.milestones[slots]
+
+    def entered(self, columns: Columns) -> list[tuple[int, str]]:
+        """Slots that came to another cell, each with the cell's name."""
+        place, keys = columns.place, _keys(columns)
+        changed = (place != self._place) | (keys != self._keys) | (columns.milestones != self._milestones)
+        changed &= _free(columns)
+        slots = np.flatnonzero(changed)
+        if not slots.size:
+            return []
+        self._place[slots] = place[slots]
+        self._keys[slots] = keys[slots]
+        self._milestones[slots] = columns.milestones[slots]
+        return [
+            (int(slot), cell_name(int(place[slot]), int(keys[slot]), int(columns.milestones[slot])))
+            for slot in slots
+        ]
+
+    def state_dict(self) -> dict[str, NDArray]:
+        """Arrays by slot."""
+        return {
+            "place": self._place.copy(),
+            "keys": self._keys.copy(),
+            "milestones": self._milestones.copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, NDArray]) -> None:
+        """Take over what `state_dict` gave."""
+        self._place[:] = state["place"]
+        self._keys[:] = state["keys"]
+        self._milestones[:] = state["milestones"]
+
+
+def cell_name(place: int, keys: int, milestones: int) -> str:
+    """Name of a cell, fit for a key of the store.
+
+    >>> cell_name(place=0x4_06, keys=1, milestones=0b101)
+    'g4-r06-k1-m5'
+    """
+    return f"g{place >> 8}-r{place & 255:02x}-k{keys}-m{milestones:x}"
+
+
+def _keys(columns: Columns) -> NDArray[np.int32]:
+    return columns.small_keys + columns.boss_keys
+
+
+def _free(columns: Columns) -> NDArray[np.bool_]:
+    hindered = columns.transition | columns.dying | columns.game_over | columns.text_active
+    return columns.has_control & ~hindered & (columns.menu_open == 0) & (columns.health > 0)

@@ -1,0 +1,84 @@
+"""When start states advance."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from questloop.errors import BadDataError
+from questloop.exploration.curriculum import Curriculum
+
+STARTS = ("start", "sword", "key", "essence")
+
+
+def played(curriculum, reached, total):
+    """Record `total` episodes from the newest start, the last `reached` of them successful."""
+    return [
+        curriculum.record(curriculum.starts[curriculum.stage], index >= total - reached)
+        for index in range(total)
+    ]
+
+
+def test_a_stage_advances_at_40_percent_of_20_episodes():
+    curriculum = Curriculum(STARTS)
+    assert curriculum.goal == "sword"
+    assert played(curriculum, 8, 20) == [False] * 19 + [True]
+    assert (curriculum.stage, curriculum.goal) == (1, "key")
+
+
+@pytest.mark.parametrize(("reached", "total"), [(7, 20), (19, 19), (0, 300)])
+def test_fewer_successes_or_episodes_do_not_advance(reached, total):
+    curriculum = Curriculum(STARTS)
+    assert not any(played(curriculum, reached, total))
+    assert curriculum.stage == 0
+
+
+def test_early_failures_are_forgotten():
+    curriculum = Curriculum(STARTS)
+    played(curriculum, 0, 500)
+    assert played(curriculum, 8, 8)[-1]
+
+
+def test_a_stage_begins_with_no_episodes():
+    curriculum = Curriculum(STARTS)
+    played(curriculum, 20, 20)
+    assert not any(played(curriculum, 19, 19))
+
+
+def test_episodes_from_other_starts_do_not_count():
+    curriculum = Curriculum(STARTS)
+    played(curriculum, 20, 20)
+    assert not any(curriculum.record("start", True) for _ in range(100))
+
+
+def test_the_last_start_has_no_goal_and_stays():
+    curriculum = Curriculum(("start", "sword"))
+    played(curriculum, 20, 20)
+    assert curriculum.goal is None
+    assert not any(played(curriculum, 40, 40))
+
+
+def test_the_newest_start_is_chosen_in_over_half_of_the_episodes_and_the_others_go_on():
+    curriculum, rng = Curriculum(STARTS), np.random.default_rng(0)
+    assert {curriculum.choose(rng) for _ in range(20)} == {"start"}
+    curriculum.stage = 2
+    drawn = Counter(curriculum.choose(rng) for _ in range(3000))
+    assert drawn["key"] / 3000 == pytest.approx(0.5 + 0.5 / 3, abs=0.04)
+    assert drawn["start"] / 3000 == pytest.approx(0.5 / 3, abs=0.03)
+    assert "essence" not in drawn
+
+
+def test_a_curriculum_goes_on_where_it_stood():
+    curriculum = Curriculum(STARTS)
+    played(curriculum, 20, 20)
+    played(curriculum, 3, 12)
+    document = json.loads(json.dumps(curriculum.to_json()))
+    again = Curriculum.load(document, STARTS)
+    assert again.to_json() == curriculum.to_json()
+    assert played(again, 5, 8)[-1]
+
+
+def test_other_start_states_are_refused_with_both_lists():
+    with pytest.raises(BadDataError, match="start, sword, key, essence, now there are start, shield"):
+        Curriculum.load(Curriculum(STARTS).to_json(), ("start", "shield"))
