@@ -63,15 +63,14 @@ def test_the_report_counts_and_is_json(good):
 
 @pytest.mark.slow
 def test_gold_accuracy_rises_with_the_accuracy_of_the_judge(planted, good):
-    gold = [train(planted(accuracy))[1].gold_accuracy.value for accuracy in (0.6, 0.7, 0.8)]
+    gold = [train(planted(accuracy))[1].gold_accuracy.value for accuracy in (0.6, 0.75)]
     gold.append(good[1].gold_accuracy.value)
     assert all(later > earlier for earlier, later in pairwise(gold)), gold
     assert gold[-1] > gold[0] + 0.1
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_random_judge_is_reported_as_chance_and_switched_off(planted, seed):
-    model, report = train(planted(0.5, seed=seed), seed=seed)
+def test_a_random_judge_is_reported_as_chance_and_switched_off(planted):
+    model, report = train(planted(0.5))
     assert report.accuracy.low < 0.5 < report.accuracy.high
     weight = annealed(1.0, model.accuracy, model.accuracy_low)
     assert weight.value == 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -109,7 +110,22 @@ def train_reward_model(
 
     Raises `BadDataError` for segments that cannot be used.
     """
-    data = pool(segments)
+    with _one_thread():
+        return _train(
+            pool(segments), observation_version, gamma, seed, comparisons, previous, reading, progress
+        )
+
+
+def _train(
+    data: Pool,
+    observation_version: int,
+    gamma: float,
+    seed: int,
+    comparisons: Preferences | None,
+    previous: RewardModel | None,
+    reading: Reading,
+    progress: Callable[[int, int], None],
+) -> tuple[RewardModel, RewardModelReport]:
     rng = np.random.default_rng(seed)
     fold = hold_out(data.episode, MEMBERS, rng)
     learned, held_out = _split(data, fold, comparisons, rng)
@@ -140,6 +156,17 @@ def train_reward_model(
         drift=moved,
         drift_correlation=correlation,
     )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The matrices are too small to share out, and the sums of one thread are the same on every machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _tell(progress: Callable[[int, int], None], before: int, total: int, step: int) -> None:
