@@ -2,6 +2,7 @@
 
 import os
 
+import hypothesis
 import pytest
 from tests import services
 
@@ -9,6 +10,11 @@ from questloop import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("PYTHONWARNINGS", "ignore:Using SDL2 binaries:UserWarning")
+
+hypothesis.settings.register_profile(
+    "busy machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy machine")
 
 
 @pytest.fixture(autouse=True)
