@@ -7,7 +7,8 @@ import pytest
 
 from questloop.game.gates import Gates, check_game
 from questloop.game.profiles.mossgrove import PROFILE
-from questloop.game.profiles.oracle_memory import TAPS, OracleDecoder
+from questloop.game.profiles.oracle_decoder import OracleDecoder
+from questloop.game.profiles.oracle_memory import TAPS
 from questloop.game.rom import Rom
 from questloop.game.start_states import StartState, load_start_states
 from questloop.game.taps import IndexedTap, TapLayout

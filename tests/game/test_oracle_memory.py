@@ -304,8 +304,8 @@ REFERENCE = [
     ("ring_box", None, 0xC6C0, 5), ("active_ring", None, 0xC6C5, 1), ("ring_box_level", None, 0xC6C6, 1),
     ("rings", None, 0xC616, 8), ("unappraised_rings", None, 0xC5C0, 64), ("inventory", None, 0xC680, 18),
     ("small_keys", None, 0xC66E, 12), ("boss_keys", None, 0xC67A, 2), ("compasses", None, 0xC67C, 2),
-    ("maps", None, 0xC67E, 2), ("visited_floors", None, 0xC662, 12), ("treasures", None, 0xC692, 16),
-    ("global_flags", None, 0xC6CA, 16), ("inserted_jewels", None, 0xC6E1, 1),
+    ("maps", None, 0xC67E, 2), ("visited_floors", None, 0xC662, 12), ("treasures", None, 0xC692, 10),
+    ("all_global_flags", None, 0xC6CA, 16), ("inserted_jewels", None, 0xC6E1, 1),
     ("companion_states", None, 0xC643, 3), ("maku_stage", None, 0xCC39, 1), ("deaths", None, 0xC61E, 2),
     ("enemies_killed", None, 0xC620, 2), ("playtime", None, 0xC622, 4), ("signs_destroyed", None, 0xC626, 1),
     ("rupees_collected", None, 0xC627, 2), ("respawn_on_load", None, 0xC62B, 13),
@@ -322,7 +322,7 @@ REFERENCE = [
     ("block_push_angle", None, 0xCCC0, 1), ("pushed_block_object", 1, 0xD140, 64),
     ("active_tile", None, 0xCCB3, 4), ("on_chest", None, 0xCCB9, 1), ("in_shop", None, 0xCCEA, 1),
     ("room_layout", None, 0xCF00, 176), ("collisions", None, 0xCE00, 176), ("script_vars", None, 0xCFC0, 32),
-    ("hero", 1, 0xD000, 64), ("companion", 1, 0xD100, 64),
+    ("all_treasures", None, 0xC692, 16), ("hero", 1, 0xD000, 64), ("companion", 1, 0xD100, 64),
 ]  # fmt: skip
 
 

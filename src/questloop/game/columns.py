@@ -26,9 +26,9 @@ Bytes = NDArray[np.uint8]
 class Columns:
     """Arrays [N] unless a shape is given. A profile leaves at zero what its game does not have."""
 
-    # Where the hero is. y and x are pixels inside the room; tile = (y // 16) * 16 + (x // 16).
-    group: Ints
-    room: Ints
+    # Where the hero is. y and x are pixels inside the room, 0-255; tile = (y // 16) * 16 + (x // 16), 0-255.
+    group: Ints  # 0-7
+    room: Ints  # 0-255 in its group: row and column on the group's map in its nibbles
     y: Ints
     x: Ints
     tile: Ints

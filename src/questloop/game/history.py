@@ -21,57 +21,64 @@ class History:
     def __init__(self, n: int) -> None:
         self._rooms = np.zeros((n, _GROUPS * _ROOMS), np.bool_)
         self._tiles = np.zeros((n, _GROUPS * _ROOMS, _TILES // 8), np.uint8)
-        self._slots = np.arange(n)
+        self._slots = np.arange(n, dtype=np.int32)[:, None]
         self._place = np.full(n, -1, np.int32)
         self._y = np.zeros(n, np.int32)
         self._x = np.zeros(n, np.int32)
-        self.dx = np.zeros(n, np.int32)
-        """Pixels moved right in the last step; 0 across rooms and after a reset."""
-        self.dy = np.zeros(n, np.int32)
-        self.since_tile = np.zeros(n, np.int32)
-        """Steps since a metatile was stepped on for the first time."""
-        self.since_room = np.zeros(n, np.int32)
+        self.recent = np.zeros((4, n), np.int32)
+        """Pixels moved right and down in the last step (0 across rooms and after a reset), and steps since a
+        metatile and a room were visited for the first time."""
+        self.rooms_beside = np.zeros((n, 4), np.bool_)
+        """Whether the rooms up, right, down and left of each hero's on the map were entered."""
+        self.tiles_beside = np.zeros((n, 4), np.bool_)
+        """Whether the metatiles up, right, down and left of each hero were stepped on."""
 
     def reset(self, slots: Bools | Ints | list[int]) -> None:
         """Forget `slots`: a mask bool[N] or indices."""
         self._rooms[slots] = False
         self._tiles[slots] = 0
         self._place[slots] = -1
-        for values in (self.dx, self.dy, self.since_tile, self.since_room):
-            values[slots] = 0
+        self.recent[:, slots] = 0
+        self.rooms_beside[slots] = self.tiles_beside[slots] = False
 
     def add(self, columns: Columns) -> None:
         """Count one step of every slot. Visits do not count while the screen scrolls or fades."""
         place = columns.place
         same = place == self._place
-        self.dx = np.where(same, columns.x - self._x, 0)
-        self.dy = np.where(same, columns.y - self._y, 0)
+        dx, dy, since_tile, since_room = self.recent
+        np.multiply(columns.x - self._x, same, out=dx)
+        np.multiply(columns.y - self._y, same, out=dy)
         self._place, self._y, self._x = place, columns.y, columns.x
 
         counts = ~columns.transition
-        area = place & (_GROUPS * _ROOMS - 1)
-        byte, bit = columns.tile >> 3, (1 << (columns.tile & 7)).astype(np.uint8)
-        old = self._tiles[self._slots, area, byte]
-        new_tile = counts & (old & bit == 0)
-        self._tiles[self._slots, area, byte] = np.where(counts, old | bit, old)
-        known = self._rooms[self._slots, area]
-        new_room = counts & ~known
-        self._rooms[self._slots, area] = known | counts
-        self.since_tile = np.where(new_tile, 0, self.since_tile + 1)
-        self.since_room = np.where(new_room, 0, self.since_room + 1)
+        since_room += 1
+        since_room *= self._enter(columns, counts)
+        since_tile += 1
+        since_tile *= self._step_on(columns, counts)
 
-    def entered(self, groups: Ints, rooms: Ints) -> Bools:
-        """Whether each slot entered `rooms` [N, M] of `groups` [N, 1]."""
-        entered: Bools = self._rooms[self._slots[:, None], (groups & (_GROUPS - 1)) << 8 | rooms]
-        return entered
+    def _enter(self, columns: Columns, counts: Bools) -> Bools:
+        """Mark the rooms of slots that count; False where they were new."""
+        areas = _area(columns)[:, None] + _BESIDE[columns.room] + self._slots * (_GROUPS * _ROOMS)
+        known = self._rooms.take(areas)
+        here = known[:, 0]
+        self._rooms.reshape(-1)[areas[:, 0]] = here | counts
+        self.rooms_beside = known[:, 1:] & _INSIDE[columns.room]
+        old: Bools = here | ~counts
+        return old
 
-    def stepped_on(self, places: Ints, tiles: Ints) -> Bools:
-        """Whether each slot stepped on `tiles` [N, M] of the rooms at `places` [N, 1]."""
-        area = places & (_GROUPS * _ROOMS - 1)
-        found: Bools = (
-            self._tiles[self._slots[:, None], area, tiles >> 3] >> (tiles & 7).astype(np.uint8) & 1 != 0
-        )
-        return found
+    def _step_on(self, columns: Columns, counts: Bools) -> Bools:
+        """Mark the metatiles of slots that count; False where they were new."""
+        tiles = _BESIDE[columns.tile]
+        area = (_area(columns) + columns.room)[:, None] + self._slots * (_GROUPS * _ROOMS)
+        places = area * (_TILES // 8) + (tiles >> 3)
+        found = self._tiles.take(places)
+        bits = _BITS[tiles & 7]
+        known = found & bits != 0
+        here = known[:, 0]
+        self._tiles.reshape(-1)[places[:, 0]] = found[:, 0] | bits[:, 0] * counts
+        self.tiles_beside = known[:, 1:] & _INSIDE[columns.tile]
+        old: Bools = here | ~counts
+        return old
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Copies of all arrays."""
@@ -85,4 +92,22 @@ class History:
             setattr(self, name, state[name].copy())
 
 
-_STATE = ("_rooms", "_tiles", "_place", "_y", "_x", "dx", "dy", "since_tile", "since_room")
+_STATE = ("_rooms", "_tiles", "_place", "_y", "_x", "recent")
+_BITS = (1 << np.arange(8)).astype(np.uint8)
+
+
+def _sides() -> tuple[Ints, Bools]:
+    """For each cell of a 16 x 16 map: itself and those up, right, down and left; which of the four exist."""
+    cell = np.arange(256)[:, None]
+    rows, columns = (cell >> 4) + np.array([0, -1, 0, 1, 0]), (cell & 15) + np.array([0, 0, 1, 0, -1])
+    inside = (rows >= 0) & (rows < 16) & (columns >= 0) & (columns < 16)
+    return ((rows & 15) << 4 | (columns & 15)).astype(np.int32), inside[:, 1:]
+
+
+_BESIDE, _INSIDE = _sides()
+
+
+def _area(columns: Columns) -> Ints:
+    """Where the rooms of each slot's group begin."""
+    area: Ints = (columns.group & (_GROUPS - 1)) << 8
+    return area

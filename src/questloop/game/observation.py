@@ -112,18 +112,17 @@ _GROUP_NAMES = ("overworld", "second_world", "tree", "indoors", "dungeon", "side
 _GROUP_OF = np.array([0, 1, 2, 3, 4, 4, 5, 5], np.intp)
 _FACING = ("up", "right", "down", "left")
 _SIDES = ("up", "right", "down", "left")
-_SIDE_ROWS, _SIDE_COLUMNS = np.array([-1, 0, 1, 0], np.int32), np.array([0, 1, 0, -1], np.int32)
 
 
 def _dimensions() -> tuple[Dimension, ...]:
     reach = WINDOW // 2
     table = [scalar.dimension for scalar in _SCALARS]
     table += [Dimension(f"facing_{side}", 0, 1, f"the hero looks {side}") for side in _FACING]
-    table += [Dimension(f"room_bit_{i}", 0, 1, f"bit {i} of the room number") for i in range(8)]
     table += [
         Dimension(f"group_{name}", 0, 1, f"room group {', '.join(map(str, np.flatnonzero(i == _GROUP_OF)))}")
         for i, name in enumerate(_GROUP_NAMES)
     ]
+    table += [Dimension(f"room_bit_{i}", 0, 1, f"bit {i} of the room number") for i in range(8)]
     table += [Dimension(f"item_{i}", 0, 1, f"level of the profile's item {i} / 3") for i in range(16)]
     for i in range(NEAREST_ENEMIES):
         which = f"enemy {i + 1} by distance"
@@ -191,17 +190,17 @@ class Encoder:
         self.history.add(columns)
         fill = _Filler(out)
         fill(np.array([scalar.value(columns) for scalar in _SCALARS], np.float32).T * _SCALES)
-        fill(columns.direction[:, None] == _FOUR)
-        fill(columns.room[:, None] >> _EIGHT & 1)
-        fill(_GROUP_OF[columns.group & 7, None] == _GROUPS)
-        fill(columns.items * np.float32(1 / 3))
+        fill(_ONE_HOTS[columns.direction * _HOT_STRIDE + (columns.group & 7)])
+        fill(_ROOM_BITS[columns.room & 255])
+        fill(columns.items * _ITEM_SCALE)
         fill(_nearest_enemies(columns))
         fill(_window(columns))
-        fill(self._neighbour_rooms(columns))
-        fill(self._neighbour_tiles(columns))
-        fill(actions[:, None] == _ACTIONS)
-        fill(self._progress())
-        np.clip(out, -1, 1, out=out)
+        fill(self.history.rooms_beside)
+        fill(self.history.tiles_beside)
+        fill(_ACTION_BITS[actions])
+        fill(self.history.recent.T * _RECENT_SCALES)
+        np.minimum(out, 1, out=out)
+        np.maximum(out, -1, out=out)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """The history, as arrays."""
@@ -211,36 +210,23 @@ class Encoder:
         """Restore `state_dict`."""
         self.history.load_state_dict(state)
 
-    def _neighbour_rooms(self, c: Columns) -> Bools:
-        rows = (c.room >> 4)[:, None] + _SIDE_ROWS
-        columns = (c.room & 15)[:, None] + _SIDE_COLUMNS
-        inside = (rows >= 0) & (rows < 16) & (columns >= 0) & (columns < 16)
-        rooms = (rows & 15) << 4 | columns & 15
-        return inside & self.history.entered(c.group[:, None], rooms)
 
-    def _neighbour_tiles(self, c: Columns) -> Bools:
-        rows = (c.tile >> 4)[:, None] + _SIDE_ROWS
-        columns = (c.tile & 15)[:, None] + _SIDE_COLUMNS
-        inside = (rows >= 0) & (rows < 16) & (columns >= 0) & (columns < 16)
-        tiles = (rows & 15) << 4 | columns & 15
-        return inside & self.history.stepped_on(c.place[:, None], tiles)
-
-    def _progress(self) -> Floats:
-        history = self.history
-        moved = np.stack((history.dx, history.dy, history.since_tile, history.since_room), axis=1)
-        return moved * _PROGRESS_SCALES
-
-
-_FOUR, _EIGHT = np.arange(4), np.arange(8)
-_GROUPS, _ACTIONS = np.arange(len(_GROUP_NAMES)), np.arange(ACTION_COUNT, dtype=np.uint8)
-_PROGRESS_SCALES = np.array([1 / 16, 1 / 16, 1 / _NEW_TILE_STEPS, 1 / _NEW_ROOM_STEPS], np.float32)
+_ACTION_BITS = np.eye(ACTION_COUNT, dtype=np.float32)
+_ROOM_BITS = (np.arange(256)[:, None] >> np.arange(8) & 1).astype(np.float32)
+_HOT_STRIDE = len(_GROUP_OF)
+_ONE_HOTS = np.array(
+    [
+        [*np.eye(4)[direction], *np.eye(len(_GROUP_NAMES))[group]]
+        for direction in range(4)
+        for group in _GROUP_OF
+    ],
+    np.float32,
+)
+_ITEM_SCALE = np.float32(1 / 3)
+_RECENT_SCALES = np.array([1 / 16, 1 / 16, 1 / _NEW_TILE_STEPS, 1 / _NEW_ROOM_STEPS], np.float32)
 _FAR = 1 << 20
 _ENEMY_SCALES = np.array([1 / 128, 1 / 128, 1 / 127, 1 / 16], np.float32)
 _SOLID_QUARTERS = np.bitwise_count(np.arange(256, dtype=np.uint8) & 15).astype(np.float32) / 4
-_WINDOW_ROWS, _WINDOW_COLUMNS = (
-    axis.ravel().astype(np.int32) - WINDOW // 2 for axis in np.indices((WINDOW, WINDOW))
-)
-_HEIGHTS, _WIDTHS = np.array([8, 11], np.int32), np.array([10, 15], np.int32)
 
 
 class _Filler:
@@ -256,26 +242,45 @@ class _Filler:
         self._at = end
 
 
-def _nearest_enemies(c: Columns) -> NDArray[Any]:
-    dx = c.enemy_x - c.x[:, None]
-    dy = c.enemy_y - c.y[:, None]
-    distance = np.where(c.enemy_id != 0, dx * dx + dy * dy, _FAR)
-    order = np.argsort(distance, axis=1, kind="stable")[:, :NEAREST_ENEMIES]
-    rows = np.arange(len(order))[:, None]
-    fields = np.stack((dx, dy, c.enemy_id, c.enemy_health), axis=2)[rows, order]
-    fields *= (c.enemy_id[rows, order] != 0)[:, :, None]
-    return (fields * _ENEMY_SCALES).reshape(len(order), -1)
+def _nearest_enemies(c: Columns) -> Floats:
+    near = np.zeros((c.n, NEAREST_ENEMIES, 4), np.float32)
+    if c.enemy_id.any():
+        dx, dy = c.enemy_x - c.x[:, None], c.enemy_y - c.y[:, None]
+        present = c.enemy_id != 0
+        distance = np.where(present, dx * dx + dy * dy, _FAR)
+        order = distance.argsort(axis=1, kind="stable")[:, :NEAREST_ENEMIES]
+        places = order + np.arange(0, c.enemy_id.size, c.enemy_id.shape[1])[:, None]
+        for i, values in enumerate((dx, dy, c.enemy_id, c.enemy_health)):
+            near[:, :, i] = (values * present).take(places)
+        near *= _ENEMY_SCALES
+    return near.reshape(c.n, -1)
 
 
 def _window(c: Columns) -> Floats:
-    large = c.large_room.view(np.uint8)
-    rows = (c.tile >> 4)[:, None] + _WINDOW_ROWS
-    columns = (c.tile & 15)[:, None] + _WINDOW_COLUMNS
-    inside = (rows >= 0) & (rows < _HEIGHTS[large, None]) & (columns >= 0) & (columns < _WIDTHS[large, None])
-    places = np.where(inside, rows * ROOM_COLS + columns, 0)
-    values = np.take_along_axis(c.collisions.reshape(-1, ROOM_ROWS * ROOM_COLS), places, axis=1)
-    window: Floats = np.where(inside, _SOLID_QUARTERS[values], np.float32(-1))
+    at = c.tile + _LARGE * c.large_room
+    places = _WINDOW_PLACES[at] + np.arange(0, c.collisions.size, ROOM_ROWS * ROOM_COLS)[:, None]
+    solid = _SOLID_QUARTERS[c.collisions.take(places)]
+    window: Floats = np.where(_WINDOW_INSIDE[at], solid, _OUTSIDE)
     return window
+
+
+_LARGE = 256
+_OUTSIDE = np.float32(-1)
+
+
+def _window_tables() -> tuple[NDArray[np.intp], Bools]:
+    """For each metatile of small, then large rooms: the window's places in the collision table, and which of
+    them lie inside the room."""
+    rows, columns = (axis.ravel() - WINDOW // 2 for axis in np.indices((WINDOW, WINDOW)))
+    at = np.arange(256)[:, None]
+    rows, columns = (at >> 4) + rows, (at & 15) + columns
+    sizes = ((8, 10), (11, 15))
+    inside = [(rows >= 0) & (rows < h) & (columns >= 0) & (columns < w) for h, w in sizes]
+    places = [np.where(within, rows * ROOM_COLS + columns, 0) for within in inside]
+    return np.concatenate(places).astype(np.intp), np.concatenate(inside)
+
+
+_WINDOW_PLACES, _WINDOW_INSIDE = _window_tables()
 
 
 def describe() -> str:

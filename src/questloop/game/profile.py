@@ -53,7 +53,7 @@ def at_least(tap: str, value: int, index: int = 0) -> ByteTest:
 
 
 class MilestoneDetector:
-    """All milestones of a profile tested at once: one gather, two comparisons, one reduction."""
+    """All milestones of a profile tested at once."""
 
     def __init__(self, milestones: tuple[Milestone, ...], layout: TapLayout) -> None:
         if len(milestones) > MAX_MILESTONES:
@@ -65,15 +65,16 @@ class MilestoneDetector:
         )
         counts = [len(milestone.when) for milestone in milestones]
         self._starts = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.intp)
-        self._weights = np.uint64(1) << np.arange(len(milestones), dtype=np.uint64)
 
     def __call__(self, taps: Bytes) -> NDArray[np.uint64]:
         """u64[N], bit i for milestone i, from `taps` u8[N, K]."""
-        if not len(self._places):
-            return np.zeros(len(taps), np.uint64)
-        values = taps[:, self._places] & self._mask
-        holds = (values >= self._low) & (values <= self._high)
-        return np.logical_and.reduceat(holds, self._starts, axis=1) @ self._weights
+        holds = np.zeros((len(taps), MAX_MILESTONES), np.bool_)
+        if len(self._places):
+            values = taps[:, self._places] & self._mask
+            passed = (values >= self._low) & (values <= self._high)
+            np.logical_and.reduceat(passed, self._starts, axis=1, out=holds[:, : len(self._starts)])
+        mask: NDArray[np.uint64] = np.packbits(holds, axis=1, bitorder="little").view(np.uint64)[:, 0]
+        return mask
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
-from questloop.game.columns import ENEMY_SLOTS, ROOM_COLS, ROOM_ROWS, Bools, Bytes, Columns, Ints
+from questloop.game.columns import ENEMY_SLOTS, ROOM_COLS, ROOM_ROWS
 from questloop.game.profile import ByteRange, ByteTest, Sanity, bit, equals
 from questloop.game.taps import IndexedTap, Tap, TapLayout
 
@@ -28,7 +26,7 @@ TAPS = (
     Tap("boss_keys", None, 0xC67A, 2),
     Tap("compasses", None, 0xC67C, 2),
     Tap("maps", None, 0xC67E, 2),
-    Tap("treasures", None, 0xC692, 16),
+    Tap("treasures", None, 0xC692, 10),
     Tap("health", None, 0xC6A2),
     Tap("max_health", None, 0xC6A3),
     Tap("heart_pieces", None, 0xC6A4),
@@ -43,13 +41,12 @@ TAPS = (
     Tap("feather_level", None, 0xC6B4),
     Tap("seeds", None, 0xC6B5, 5),
     Tap("essences", None, 0xC6BB),
-    Tap("global_flags", None, 0xC6CA, 16),
+    Tap("global_flags", None, 0xC6CA, 6),
     Tap("inserted_jewels", None, 0xC6E1),
     # Text, menus, control.
     Tap("text_active", None, 0xCBA0),
     Tap("text_mode", None, 0xCBA1),
     Tap("text_index", None, 0xCBA2, 2),
-    Tap("text_option", None, 0xCBA5),
     Tap("menu", None, 0xCBCB),
     Tap("disabled_objects", None, 0xCCA4),
     Tap("scroll_mode", None, 0xCD00),
@@ -120,6 +117,9 @@ DETAILS = TapLayout(
         Tap("ring_box", None, 0xC6C0, 5),
         Tap("active_ring", None, 0xC6C5),
         Tap("ring_box_level", None, 0xC6C6),
+        Tap("all_treasures", None, 0xC692, 16),
+        Tap("all_global_flags", None, 0xC6CA, 16),
+        Tap("text_option", None, 0xCBA5),
         Tap("text_flags", None, 0xCBAE),
         Tap("text_position", None, 0xCBAC),
         Tap("simulated_input", None, 0xCBC3),
@@ -158,7 +158,7 @@ ITEMS = (
     "shield", "bombs", "sword", "boomerang", "rod", "magnet_gloves", "flute", "slingshot",
     "shovel", "bracelet", "feather", "satchel", "flippers", "gnarled_key", "floodgate_key", "dragon_key",
 )  # fmt: skip
-"""What `Columns.items` counts: treasures, with their level where they have one."""
+"""What `Columns.items` counts, by level; the first is the shield."""
 
 SANITY = Sanity(
     # Subrosia has 11 columns and 8 rows, the Maku tree's screens the last columns of its rows.
@@ -186,47 +186,12 @@ SANITY = Sanity(
 )
 """Ranges that hold while the player has control."""
 
-_ITEM_TREASURES = (
+ITEM_TREASURES = (
     0x01, 0x03, 0x05, 0x06, 0x07, 0x08, 0x0E, 0x13,
     0x15, 0x16, 0x17, 0x19, 0x2E, 0x42, 0x43, 0x44,
 )  # fmt: skip
-_LEVELLED = ("shield", "sword", "boomerang", "slingshot", "feather", "satchel")
-
-_INTS = (
-    "group", "room", "hero_object", "hero_y", "hero_x", "companion_y", "companion_x", "hero_direction",
-    "companion_direction", "dungeon", "dungeon_floor", "season", "health", "max_health", "hero_z",
-    "hero_invincible", "hero_state", "bombs", "sword_level", "shield_level", "essences", "obtained_seasons",
-    "menu", "enemies", "triggers", "torches_lit", "toggle_blocks", "switch_state", "spinner_state",
-    "room_flags",
-)  # fmt: skip
-_FLAGS = (
-    "room_is_large", "swimming", "grab", "text_active", "death_trigger", "game_over", "pushed_block",
-)  # fmt: skip
-_WORDS = ("rupees", "boss_keys", "text_index")
-
-# The player has control while every byte, masked, has this value.
-_CONTROL = (
-    ("game_state", 0xFF, 2),
-    ("cutscene", 0xFF, 1),
-    ("text_active", 0xFF, 0),
-    ("menu", 0xFF, 0),
-    ("palette_thread", 0xFF, 0),
-    ("scroll_mode", 0xFF, 1),
-    ("disabled_objects", 0x81, 0),
-)
-_STEADY = ("game_state", "palette_thread", "scroll_mode", "warp_pending")
-_STEADY_VALUES = (2, 0, 1, 0)
-
-_RIDING = 0xD1
-_NO_DUNGEON = 0xFF
-_NOT_PUSHING = 0xFF
-_DYING = 3
-_CHOOSING = 1
-_TEXT_BASE = 0x400
-_SEASONS = 0x0F
-_SHIELD_TREASURE = 0x01
-_BCD = np.array([10 * (byte >> 4) + (byte & 15) for byte in range(256)], np.int32)
-"""Value of a packed decimal byte; digits above 9 count as they are, `questloop doctor` reports them."""
+LEVELLED = ("shield", "sword", "boomerang", "slingshot", "feather", "satchel")
+"""Items with a level byte of their own."""
 
 
 def oracle_layout(rooms: Iterable[tuple[int, int]] = ()) -> TapLayout:
@@ -255,127 +220,5 @@ def room_flag(group: int, room: int, number: int) -> ByteTest:
     return bit(_flags_name(group, room), number)
 
 
-class OracleDecoder:
-    """Rows of an `oracle_layout` to `Columns`, without `milestones`."""
-
-    def __init__(self, layout: TapLayout) -> None:
-        self._ints = _places(layout, _INTS)
-        self._flags = _places(layout, _FLAGS)
-        self._low_bytes = _places(layout, _WORDS)
-        self._control = _places(layout, [name for name, _, _ in _CONTROL])
-        self._steady = _places(layout, _STEADY)
-        self._text_mode = layout.index("text_mode")
-        self._pushing = layout.index("pushing_direction")
-        self._small_keys, self._seeds, self._collisions = (
-            layout.offset(name) for name in ("small_keys", "seeds", "collisions")
-        )
-        self._enemy = [layout.offset(f"enemy_{name}") for name in ("enabled", "id", "y", "x", "health")]
-        treasures = [layout.index("treasures", number >> 3) for number in _ITEM_TREASURES]
-        self._item_bytes = np.array(treasures, np.intp)
-        self._item_levels = np.array(
-            [layout.index(f"{name}_level") if name in _LEVELLED else 0 for name in ITEMS], np.intp
-        )
-
-    def __call__(self, taps: Bytes) -> Columns:
-        (
-            group, room, hero_object, hero_y, hero_x, companion_y, companion_x, hero_direction,
-            companion_direction, dungeon, floor, season, health, max_health, hero_z,
-            invincible, hero_state, bombs, sword_level, shield_level, essences, seasons,
-            menu, enemies, triggers, torches, toggle_blocks, switch_state, spinner_state, room_flags,
-        ) = taps.T[self._ints].astype(np.int32)  # fmt: skip
-        large, swimming, grab, text_active, death, game_over, block = taps.T[self._flags] != 0
-        low, high = taps.T[self._low_bytes].astype(np.int32), taps.T[self._low_bytes + 1].astype(np.int32)
-        riding = hero_object == _RIDING
-        y = np.where(riding, companion_y, hero_y)
-        x = np.where(riding, companion_x, hero_x)
-        dungeon[dungeon == _NO_DUNGEON] = -1
-        boss_keys = low[1] | (high[1] << 8)
-        small_keys = taps[:, self._small_keys]
-        shown = np.maximum((low[2] | (high[2] << 8)) - _TEXT_BASE, 0)
-        items = self._items(taps)
-        enabled, enemy_id, enemy_y, enemy_x, enemy_health = (taps[:, place] for place in self._enemy)
-        return Columns(
-            group=group,
-            room=room,
-            y=y,
-            x=x,
-            tile=(y >> 4 << 4) | (x >> 4),
-            direction=np.where(riding, companion_direction, hero_direction) & 3,
-            large_room=large,
-            dungeon=dungeon,
-            floor=floor,
-            season=season & 3,
-            health=health,
-            max_health=max_health,
-            height=hero_z - ((hero_z & 0x80) << 1),
-            invincible=invincible,
-            hero_state=hero_state,
-            pushing=taps[:, self._pushing] != _NOT_PUSHING,
-            riding=riding,
-            swimming=swimming,
-            carrying=grab,
-            rupees=_BCD[low[0]] + 100 * _BCD[high[0]],
-            bombs=_BCD[bombs],
-            seeds=_BCD[taps[:, self._seeds]].sum(axis=1, dtype=np.int32),
-            small_keys=small_keys.sum(axis=1, dtype=np.int32),
-            keys_here=_of_dungeon(small_keys, dungeon),
-            boss_keys=np.bitwise_count(boss_keys).astype(np.int32),
-            boss_key_here=((boss_keys >> np.maximum(dungeon, 0)) & 1 != 0) & (dungeon >= 0),
-            sword_level=sword_level,
-            shield_level=np.where(items[:, 0] > 0, shield_level, 0),
-            essences=essences,
-            essence_count=np.bitwise_count(essences).astype(np.int32),
-            seasons_owned=seasons & _SEASONS,
-            items=items,
-            text_active=text_active,
-            text_choice=text_active & (taps[:, self._text_mode] == _CHOOSING),
-            text_index=np.where(text_active, shown, -1),
-            menu_open=menu,
-            has_control=_all_equal(taps[:, self._control] & _CONTROL_MASKS, _CONTROL_VALUES),
-            transition=~_all_equal(taps[:, self._steady], _STEADY_BYTES),
-            dying=death | (hero_state == _DYING),
-            game_over=game_over,
-            enemies=enemies,
-            enemy_id=enemy_id * (enabled != 0),
-            enemy_y=enemy_y.copy(),
-            enemy_x=enemy_x.copy(),
-            enemy_health=enemy_health.copy(),
-            triggers=triggers,
-            torches=torches,
-            switches=toggle_blocks | (switch_state << 8) | (spinner_state << 16),
-            block_moving=block,
-            room_flags=room_flags,
-            collisions=taps[:, self._collisions].copy().reshape(-1, ROOM_ROWS, ROOM_COLS),
-            milestones=np.zeros(len(taps), np.uint64),
-        )
-
-    def _items(self, taps: Bytes) -> Bytes:
-        owned = taps[:, self._item_bytes] & _ITEM_MASKS != 0
-        levels = np.maximum(taps[:, self._item_levels] * _ITEM_HAS_LEVEL, 1)
-        return levels * owned
-
-
-_CONTROL_MASKS = np.array([mask for _, mask, _ in _CONTROL], np.uint8)
-_CONTROL_VALUES = np.array([value for _, _, value in _CONTROL], np.uint8)
-_STEADY_BYTES = np.array(_STEADY_VALUES, np.uint8)
-_ITEM_MASKS = np.array([1 << (number & 7) for number in _ITEM_TREASURES], np.uint8)
-_ITEM_HAS_LEVEL = np.array([name in _LEVELLED for name in ITEMS], np.uint8)
-
-
 def _flags_name(group: int, room: int) -> str:
     return f"room_flags_{group}_{room:02x}"
-
-
-def _places(layout: TapLayout, names: Iterable[str]) -> np.ndarray:
-    return np.array([layout.index(name) for name in names], np.intp)
-
-
-def _all_equal(values: Bytes, wanted: Bytes) -> Bools:
-    equal: Bools = (values == wanted).all(axis=1)
-    return equal
-
-
-def _of_dungeon(by_dungeon: Bytes, dungeon: Ints) -> Ints:
-    known = (dungeon >= 0) & (dungeon < DUNGEONS)
-    values = by_dungeon[np.arange(len(dungeon)), np.where(known, dungeon, 0)]
-    return np.where(known, values, 0).astype(np.int32)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from questloop.game.profile import ByteTest, Milestone, Profile, at_least, bit, equals
+from questloop.game.profiles.oracle_decoder import OracleDecoder
 from questloop.game.profiles.oracle_memory import (
     DETAILS,
     ITEMS,
     SANITY,
-    OracleDecoder,
     global_flag,
     in_play,
     oracle_layout,
