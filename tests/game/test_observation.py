@@ -198,6 +198,26 @@ def test_reset_clears_one_slot_only():
     assert out[:, INDEX["room_left_visited"]].tolist() == [0, 0]
 
 
+def test_begin_observes_some_slots_and_leaves_the_others_alone():
+    rng = np.random.default_rng(1)
+    taps = rng.integers(0, 256, (3, 4, PROFILE.layout.size), np.uint8)
+    nop = np.full(4, Action.NOP, np.uint8)
+    encoder, plain = Encoder(4), Encoder(4)
+    out, expected = np.zeros((2, 4, OBSERVATION_SIZE), np.float32)
+    encoder.encode(PROFILE.columns(taps[0]), nop, out)
+    plain.encode(PROFILE.columns(taps[0]), nop, expected)
+    first = encoder.begin(np.array([3, 1]), PROFILE.columns(taps[1]))
+    fresh = np.zeros((4, OBSERVATION_SIZE), np.float32)
+    began = Encoder(4)
+    began.encode(PROFILE.columns(taps[1]), nop, fresh)
+    np.testing.assert_array_equal(first, fresh[[3, 1]])
+    encoder.encode(PROFILE.columns(taps[2]), nop, out)
+    plain.encode(PROFILE.columns(taps[2]), nop, expected)
+    began.encode(PROFILE.columns(taps[2]), nop, fresh)
+    np.testing.assert_array_equal(out[[0, 2]], expected[[0, 2]])
+    np.testing.assert_array_equal(out[[1, 3]], fresh[[1, 3]])
+
+
 def test_history_is_saved_and_restored():
     encoder, other = Encoder(1), Encoder(1)
     encode(at(room=0x76, x=8), at(x=20), encoder=encoder)
@@ -218,7 +238,7 @@ def test_slots_do_not_mix():
         together.encode(columns, actions, out)
         for slot in range(6):
             single = np.zeros((1, OBSERVATION_SIZE), np.float32)
-            alone[slot].encode(columns.slot(slot), actions[slot : slot + 1], single)
+            alone[slot].encode(columns.take(np.array([slot])), actions[slot : slot + 1], single)
             np.testing.assert_array_equal(single[0], out[slot])
 
 

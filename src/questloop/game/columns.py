@@ -99,9 +99,9 @@ class Columns:
         """Group and room as one number, so that equal room numbers of two groups stay apart."""
         return (self.group << 8) | self.room
 
-    def slot(self, index: int) -> Columns:
-        """Columns of one slot, with N = 1."""
-        return Columns(**{f.name: getattr(self, f.name)[index : index + 1] for f in fields(self)})
+    def take(self, slots: NDArray[Any]) -> Columns:
+        """Columns of some slots, by indices or a mask."""
+        return Columns(**{f.name: getattr(self, f.name)[slots] for f in fields(self)})
 
     @classmethod
     def zeros(cls, n: int) -> Columns:

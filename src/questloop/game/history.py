@@ -25,7 +25,7 @@ class History:
         self._place = np.full(n, -1, np.int32)
         self._y = np.zeros(n, np.int32)
         self._x = np.zeros(n, np.int32)
-        self.recent = np.zeros((4, n), np.int32)
+        self.recent = np.zeros((n, 4), np.int32)
         """Pixels moved right and down in the last step (0 across rooms and after a reset), and steps since a
         metatile and a room were visited for the first time."""
         self.rooms_beside = np.zeros((n, 4), np.bool_)
@@ -38,17 +38,22 @@ class History:
         self._rooms[slots] = False
         self._tiles[slots] = 0
         self._place[slots] = -1
-        self.recent[:, slots] = 0
+        self.recent[slots] = 0
         self.rooms_beside[slots] = self.tiles_beside[slots] = False
+
+    def put(self, slots: NDArray[np.integer[Any]], other: History) -> None:
+        """Take over the history of another object, its slots for `slots` of this one."""
+        for name in (*_STATE, "rooms_beside", "tiles_beside"):
+            getattr(self, name)[slots] = getattr(other, name)
 
     def add(self, columns: Columns) -> None:
         """Count one step of every slot. Visits do not count while the screen scrolls or fades."""
         place = columns.place
         same = place == self._place
-        dx, dy, since_tile, since_room = self.recent
+        dx, dy, since_tile, since_room = self.recent.T
         np.multiply(columns.x - self._x, same, out=dx)
         np.multiply(columns.y - self._y, same, out=dy)
-        self._place, self._y, self._x = place, columns.y, columns.x
+        self._place[:], self._y[:], self._x[:] = place, columns.y, columns.x
 
         counts = ~columns.transition
         since_room += 1

@@ -182,6 +182,17 @@ class Encoder:
         """Forget the history of `slots` (a mask bool[N] or indices), at an episode's start or a restart."""
         self.history.reset(slots)
 
+    def begin(self, slots: NDArray[np.integer[Any]], columns: Columns) -> Floats:
+        """Forget the history of `slots` (indices) and observe their first frame: f32[len(slots), 128].
+
+        `columns` are those of all slots; for the others no step is counted.
+        """
+        fresh = Encoder(len(slots))
+        out = np.zeros((len(slots), OBSERVATION_SIZE), np.float32)
+        fresh.encode(columns.take(slots), np.full(len(slots), Action.NOP, np.uint8), out)
+        self.history.put(slots, fresh.history)
+        return out
+
     def encode(self, columns: Columns, actions: NDArray[np.uint8], out: Floats) -> None:
         """Write the observations of a step into `out` f32[N, 128] and add the step to the history.
 
@@ -198,7 +209,7 @@ class Encoder:
         fill(self.history.rooms_beside)
         fill(self.history.tiles_beside)
         fill(_ACTION_BITS[actions])
-        fill(self.history.recent.T * _RECENT_SCALES)
+        fill(self.history.recent * _RECENT_SCALES)
         np.minimum(out, 1, out=out)
         np.maximum(out, -1, out=out)
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from questloop.episodes.trace import EpisodeStart, Trace
-from questloop.game.actions import ACTION_COUNT, Action
+from questloop.game.actions import ACTION_COUNT
 from questloop.game.batch import GameBatch
-from questloop.game.columns import Columns
 from questloop.game.observation import OBSERVATION_SIZE, Encoder
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
@@ -195,7 +193,7 @@ class GameEnv:
                 self._tape.start(slot, EpisodeStart(state=start.name))
         self.columns = self.profile.columns(self.batch.taps)
         self.rewards.reset(slots, self.columns)
-        self._obs[slots] = _first_observations(self.encoder, slots, self.columns)
+        self._obs[slots] = self.encoder.begin(slots, self.columns)
         self.age[slots] = 0
         self._event[slots] = False
         self._reached[slots] = self._at_start[slots] = self.columns.milestones[slots]
@@ -204,19 +202,6 @@ class GameEnv:
 def game_starts(game: GameSettings, rom: Rom, profile: Profile) -> StartStates:
     """What episodes begin from: START_STATES, else the game's own beginning."""
     return load_start_states(rom, profile, str(game.start_states) if game.start_states else None)
-
-
-def _first_observations(encoder: Encoder, slots: NDArray[np.intp], columns: Columns) -> NDArray[np.float32]:
-    """Clear the history of `slots` and observe their first frame, without counting a step of the others."""
-    fresh = Encoder(len(slots))
-    rows = np.zeros((len(slots), OBSERVATION_SIZE), np.float32)
-    subset = Columns(**{f.name: getattr(columns, f.name)[slots] for f in fields(columns)})
-    fresh.encode(subset, np.full(len(slots), Action.NOP, np.uint8), rows)
-    history = encoder.state_dict()
-    for name, values in fresh.state_dict().items():
-        history[name][slots] = values
-    encoder.load_state_dict(history)
-    return rows
 
 
 def _milestone_bit(profile: Profile, key: str) -> np.uint64:
