@@ -9,7 +9,13 @@ from PIL import Image
 
 from questloop.cli import app
 from questloop.exit_codes import ExitCode
+from questloop.game.emulator import Emulator
+from questloop.game.input_script import parse_inputs
+from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
+
+OPENING = "NOP 260\nSTART 8\nNOP 200\n"
+"""Power-on to the first step, with frames to spare."""
 
 
 @pytest.fixture
@@ -43,24 +49,32 @@ def test_doctor_names_what_is_wrong(run, tmp_path):
     assert "cut.gbc is cut off" in report["checks"][0]["detail"]
 
 
-def test_states_are_captured_listed_and_verified(run, tmp_path):
-    (tmp_path / "inputs.txt").write_text("NOP 180\nRIGHT 16\n")
+def test_states_are_captured_listed_verified_and_played(run, tmp_path):
+    (tmp_path / "inputs.txt").write_text(OPENING + "RIGHT 16\n")
     assert run("states", "capture", "east", "--script", "inputs.txt", "--weight", "2")[0] == ExitCode.DONE
-    assert run("states", "capture", "--milestones", "--in", "states")[0] == ExitCode.DONE
+    (tmp_path / "more.txt").write_text("LEFT 16\n")
+    assert run("states", "capture", "west", "--script", "more.txt", "--from", "east")[0] == ExitCode.DONE
     code, out, _ = run("states", "list", "--json")
-    listed = {item["name"]: item["weight"] for item in json.loads(out)}
     assert code == ExitCode.DONE
-    assert listed["east"] == 2
-    assert listed["start"] == 1
-    assert run("states", "verify")[0] == ExitCode.DONE
-    code, out, _ = run(
-        "play", "--start", "east", "--start-states", "states", "--steps", "2", "--output", "a.png"
+    assert {item["name"]: item["weight"] for item in json.loads(out)} == {"east": 2, "west": 1}
+    code, out, _ = run("states", "verify")
+    assert (code, out.split()) == (ExitCode.DONE, ["ok", "east", "ok", "west"])
+    code, _, _ = run(
+        "play", "--start", "west", "--start-states", "states", "--steps", "2", "--output", "a.png"
     )
     assert code == ExitCode.DONE
 
 
-def test_a_state_of_another_rom_fails_verification_and_says_what_to_do(run, tmp_path):
+def test_the_walkthrough_gives_a_state_a_milestone(run, tmp_path):
     assert run("states", "capture", "--milestones")[0] == ExitCode.DONE
+    names = {path.stem for path in (tmp_path / "states").glob("*.state")}
+    assert names == {"start"} | {milestone.key for milestone in PROFILE.milestones}
+    assert json.loads((tmp_path / "states" / "weights.json").read_text())["finished"] == 0
+
+
+def test_a_state_of_another_rom_fails_verification_and_says_what_to_do(run, tmp_path):
+    (tmp_path / "inputs.txt").write_text(OPENING)
+    assert run("states", "capture", "a", "--script", "inputs.txt")[0] == ExitCode.DONE
     data = bytearray(Rom.load().data)
     data[0x7F00] ^= 0xFF
     (tmp_path / "newer.gbc").write_bytes(data)
@@ -71,11 +85,9 @@ def test_a_state_of_another_rom_fails_verification_and_says_what_to_do(run, tmp_
 
 
 def test_a_state_that_pyboy_saved_is_taken(run, tmp_path):
-    from questloop.game.emulator import Emulator
-    from questloop.game.profiles.mossgrove import PROFILE
-
     emulator = Emulator(Rom.load(), PROFILE.layout)
-    emulator.step(7, 180)
+    for item in parse_inputs(OPENING):
+        emulator.step(item.action, item.frames)
     (tmp_path / "mine.state").write_bytes(emulator.save().data)
     assert run("states", "capture", "mine", "--pyboy-state", "mine.state")[0] == ExitCode.DONE
     assert run("states", "verify")[0] == ExitCode.DONE

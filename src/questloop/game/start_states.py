@@ -110,11 +110,10 @@ def replay(rom: Rom, profile: Profile, inputs: list[Input]) -> Iterator[StartSta
     for item in steps(inputs, _STEP_FRAMES):
         emulator.step(item.action, item.frames)
         emulator.read(row)
-        columns = profile.columns(row[np.newaxis])
-        holding = int(columns.milestones[0])
+        holding = int(profile.detector(row[np.newaxis])[0])
         waiting += profile.milestone_names(holding & ~reached)
         reached |= holding
-        if not columns.has_control[0] or (begun and not waiting):
+        if (begun and not waiting) or not profile.decode(row[np.newaxis]).has_control[0]:
             continue
         state = emulator.save()
         if not begun:
