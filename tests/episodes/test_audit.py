@@ -11,6 +11,7 @@ from questloop.episodes.audit import audit, remove_orphans
 from questloop.episodes.epoch_export import EpochExport
 from questloop.episodes.exporter import Exporter
 from questloop.episodes.findings import Kind
+from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retire_epochs, retired_epochs
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage, read_commit
@@ -227,8 +228,10 @@ def test_old_epochs_are_retired(run):
     assert retire_epochs(run, 0) == ()
     assert retire_epochs(run, 2) == ()
     gone = segment_ids(run, 0)
+    assert len(SegmentReader(run).episodes(0)) == 2
     assert retire_epochs(run, 1) == (0,)
     assert retired_epochs(run) == {0}
+    assert SegmentReader(run).list(0) == SegmentReader(run).episodes(0) == ()
     left = {entry.key for entry in run.list()}
     assert not any(segment in key for segment in gone for key in left)
     assert keys.checkpoint(0, "state.json") not in left

@@ -30,12 +30,19 @@ class SegmentReader:
         self._store = store
 
     def list(self, epoch: int) -> tuple[str, ...]:
-        """The ids of an epoch's segments, by its commit; `NotFound` where its rollouts are not committed."""
+        """The ids of an epoch's segments; `NotFound` where its rollouts are not committed.
+
+        None are left of an epoch that was retired (KEEP_EPOCHS).
+        """
+        if self._store.exists(keys.retired(epoch)):
+            return ()
         return tuple(sorted(key.split("/")[2] for key in self._committed(epoch, "/manifest.json")))
 
     def episodes(self, epoch: int) -> tuple[EpisodeRecord, ...]:
-        """The records of the episodes that the epoch touched, as they stand now."""
+        """The records of the episodes that the epoch touched, as they stand now; none of a retired epoch."""
         committed = sorted(self._committed(epoch, "/episode.json"))
+        if self._store.exists(keys.retired(epoch)):
+            return ()
         return tuple(parse_record(self._store.get(key), key) for key in committed)
 
     def manifest(self, segment_id: str) -> Manifest:

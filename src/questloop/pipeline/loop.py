@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from questloop.episodes.retention import retire_epochs
 from questloop.errors import QuestloopError
 from questloop.exit_codes import ExitCode
 from questloop.pipeline import stages
@@ -56,6 +57,7 @@ def run_pipeline(
             if clock() >= deadline:
                 break
             run_epoch(context, epoch, trainer, display)
+            retire_epochs(context.store, settings.store.keep_epochs)
         display.finished()
         report = write_report(context.store, settings)
     return RunResult(rows(context.store), report, context.store.url, clock() - started)

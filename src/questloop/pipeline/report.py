@@ -12,6 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from questloop.episodes.reader import SegmentReader, SegmentView
+from questloop.episodes.retention import retired_epochs
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline import pictures, table
 from questloop.pipeline.pictures import Room, Series
@@ -76,7 +77,7 @@ class _Segments:
 
     def best_and_worst(self, epochs: Iterable[int]) -> list[dict[str, Any]]:
         """The segments with the highest and the lowest score of the newest judged epoch."""
-        judged = sorted(epochs)
+        judged = sorted(set(epochs) - retired_epochs(self._store))
         if not judged:
             return []
         scores = [line for line in read_scores(self._store, judged[-1]) if line.weighted is not None]

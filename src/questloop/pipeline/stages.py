@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
 from questloop.episodes.reader import SegmentReader
+from questloop.episodes.retention import retired_epochs
 from questloop.errors import BadDataError
 from questloop.game.observation import OBSERVATION_VERSION
 from questloop.judges.evaluate import evaluate_epoch
@@ -125,7 +126,8 @@ def reward_model(context: Context, epoch: int, progress: Counter | None = None) 
         return done
     _needs(context.store, epoch, Stage.EVALUATE, "evaluate")
     store = context.store
-    judged = [number for number in committed_epochs(store, Stage.EVALUATE) if number <= epoch]
+    gone = retired_epochs(store)
+    judged = [n for n in committed_epochs(store, Stage.EVALUATE) if n <= epoch and n not in gone]
     earlier = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number < epoch]
     previous = None
     if earlier:
