@@ -1,5 +1,6 @@
 import urllib.request
 
+from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from questloop.telemetry import metrics
@@ -22,13 +23,14 @@ PUBLISHED = {
     "fleet_gpus": ("state",),
     "fleet_claim_seconds": (),
     "fleet_requeue_total": ("reason",),
+    "fleet_unknown_messages_total": (),
 }
 
 
 def test_names_and_labels_are_the_published_ones():
     for name, labels in PUBLISHED.items():
         assert getattr(metrics, name)._labelnames == labels
-    collected = {family.name for family in metrics.REGISTRY.collect()}
+    collected = {family.name for family in REGISTRY.collect() if family.name.startswith("questloop_")}
     assert collected == {f"questloop_{name}".removesuffix("_total") for name in PUBLISHED}
 
 

@@ -16,12 +16,13 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 
-from questloop.fleet import attempts, telemetry
+from questloop.fleet import attempts
 from questloop.fleet.database import Database, DatabaseUnavailable, now
 from questloop.fleet.jobs import move, move_many
 from questloop.fleet.models import Job
 from questloop.fleet.states import FailureReason, JobStatus
 from questloop.settings import FleetSettings
+from questloop.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 _BATCH = 200
@@ -76,7 +77,7 @@ class RequeueManager:
         moved += requeue_lost(self.db)
         moved += requeue_pending(self.db, timedelta(seconds=self.settings.pending_timeout_s))
         for reason, count in moved.items():
-            telemetry.REQUEUES.labels(reason).inc(count)
+            metrics.fleet_requeue_total.labels(reason).inc(count)
             log.info("requeued", reason=reason, jobs=count)
         return moved
 

@@ -1,28 +1,30 @@
-"""Every Prometheus metric, by the name it is published under less `questloop_`."""
+"""Every Prometheus metric, by the name it is published under less `questloop_`.
+
+They are in prometheus_client's own registry, with those of the process.
+"""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, start_http_server
 
 from questloop.errors import UnavailableError
 
-REGISTRY = CollectorRegistry()
-
 _LATENCY_S = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_CLAIM_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5)
 _RETURN = (-10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50, 100)
 _ROOMS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 128)
 
 
 def _counter(name: str, what: str, *labels: str) -> Counter:
-    return Counter(f"questloop_{name}", what, labels, registry=REGISTRY)
+    return Counter(f"questloop_{name}", what, labels)
 
 
 def _gauge(name: str, what: str, *labels: str) -> Gauge:
-    return Gauge(f"questloop_{name}", what, labels, registry=REGISTRY)
+    return Gauge(f"questloop_{name}", what, labels)
 
 
 def _histogram(name: str, what: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-    return Histogram(f"questloop_{name}", what, labels, registry=REGISTRY, buckets=buckets)
+    return Histogram(f"questloop_{name}", what, labels, buckets=buckets)
 
 
 # Playing
@@ -48,9 +50,10 @@ export_queue_depth = _gauge("export_queue_depth", "segments that wait for their 
 
 # The fleet
 fleet_jobs = _gauge("fleet_jobs", "jobs", "status")
-fleet_gpus = _gauge("fleet_gpus", "GPUs", "state")
-fleet_claim_seconds = _histogram("fleet_claim_seconds", "time from a job's wake-up to its claim", _LATENCY_S)
+fleet_gpus = _gauge("fleet_gpus", "GPUs: free, claimed, foreign, or a health", "state")
+fleet_claim_seconds = _histogram("fleet_claim_seconds", "time of one claim", _CLAIM_S)
 fleet_requeue_total = _counter("fleet_requeue_total", "jobs put back in the queue", "reason")
+fleet_unknown_messages_total = _counter("fleet_unknown_messages_total", "messages that named no known job")
 
 
 class MetricsServer:
