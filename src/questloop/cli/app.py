@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from questloop.cli import doctor, grpo, judge, loop, play, states, verify
+from questloop.cli import doctor, evaluate, grpo, judge, loop, play, states, verify
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ def version() -> None:
 app.command()(loop.demo)
 app.command()(loop.pipeline)
 app.command()(loop.rollouts)
+app.command()(evaluate.evaluate)
 app.command()(loop.reward_model)
 app.command()(loop.report)
 app.command()(doctor.doctor)

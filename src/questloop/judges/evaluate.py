@@ -48,6 +48,7 @@ async def evaluate_epoch(
     outcomes: Mapping[str, bool] | None = None,
     seed: int = 0,
     restart: bool = False,
+    keep: bool = True,
     progress: Progress | None = None,
     announce: Callable[[str], None] = print,
 ) -> Result:
@@ -55,13 +56,15 @@ async def evaluate_epoch(
 
     `load` reads a segment by its id. `outcomes` by segment id go into the summary's tau and calibration and
     nowhere else. Killed at any point, the same call goes on; under other fingerprints it is refused unless
-    `restart`. Raises `UnavailableError` where a judge cannot be reached, with what was judged kept.
+    `restart`. Without `keep` nothing but the cache of judgements is written: a measurement of the judges.
+    Raises `UnavailableError` where a judge cannot be reached, with what was judged cached.
     """
     if not segments:
         raise UsageError(f"epoch {epoch} has no segments to judge; run `questloop rollouts` first")
     chosen = select(segments, settings.judge_budget, seed)
     seats = [Seat.take(judge, store, client, settings.judge_votes, seed) for judge in JUDGES]
-    open_pass(store, epoch, {seat.judge.name: seat.fingerprint for seat in seats}, restart)
+    if keep:
+        open_pass(store, epoch, {seat.judge.name: seat.fingerprint for seat in seats}, restart)
 
     def make(number: int) -> Case:
         return prepare(load(chosen[number].segment_id))
@@ -88,6 +91,8 @@ async def evaluate_epoch(
         outcomes=outcomes or {},
         usd_per_mtok=(client.settings.llm_usd_per_mtok_in, client.settings.llm_usd_per_mtok_out),
     )
+    if not keep:
+        return Result(summary, ())
     if summary.alpha is not None:
         metrics.judge_agreement_alpha.set(summary.alpha)
     written = (

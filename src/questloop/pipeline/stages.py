@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
-from questloop.errors import BadDataError
+from questloop.errors import BadDataError, UsageError
 from questloop.game.observation import OBSERVATION_VERSION
 from questloop.judges.evaluate import evaluate_epoch
-from questloop.judges.outcomes import EpisodeFacts, known_outcomes
 from questloop.judges.scores import SegmentScores, read_scores
-from questloop.judges.segment import SegmentInfo
-from questloop.llm.client import ChatClient
 from questloop.pipeline.context import Context
-from questloop.reward_model.network import RewardModel
-from questloop.reward_model.preferences import JudgedSegment
-from questloop.reward_model.train import train_reward_model
-from questloop.serving.server import LocalServer
-from questloop.settings import LLMBackend
+from questloop.pipeline.judging import outcomes, segment_infos, with_judges
 from questloop.storage import keys
 from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
 from questloop.training.plan import EpochPlan, Progress
-from questloop.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from questloop.reward_model.preferences import JudgedSegment
+    from questloop.training.trainer import Trainer
 
 REWARD_MODEL_EPOCHS = 4
 """Judged epochs that a reward model learns from: the newest ones, near what the policy does now."""
@@ -86,41 +82,54 @@ def evaluate(
     announce: Callable[[str], None] = print,
     restart: bool = False,
 ) -> Commit:
-    """Have the judges score the epoch's segments."""
-    done = read_commit(context.store, epoch, Stage.EVALUATE)
-    if done is not None:
+    """Have the judges score the epoch's segments.
+
+    `restart` judges anew under the judges in force what was judged under others; `UsageError` where a reward
+    model was learned from those scores already.
+    """
+    store, settings = context.store, context.settings
+    done = read_commit(store, epoch, Stage.EVALUATE)
+    if done is not None and not restart:
         return done
-    _needs(context.store, epoch, Stage.ROLLOUTS, "rollouts")
-    reader = SegmentReader(context.store)
-    settings = context.settings
+    _needs(store, epoch, Stage.ROLLOUTS, "rollouts")
+    if restart:
+        _withdraw_scores(store, epoch)
+    reader = SegmentReader(store)
+    result = with_judges(
+        settings.llm,
+        lambda client: evaluate_epoch(
+            store,
+            epoch,
+            segment_infos(reader, epoch),
+            reader.load,
+            client,
+            settings.judges,
+            outcomes=outcomes(reader, epoch),
+            seed=settings.loop.seed,
+            restart=restart,
+            progress=progress,
+            announce=announce,
+        ),
+    )
+    context.lease.check()
+    summary = result.summary.model_dump(mode="json")
+    return commit_stage(store, epoch, Stage.EVALUATE, context.fence, result.objects, info=summary)
 
-    async def judge(embedded_url: str | None) -> Commit:
-        async with ChatClient(settings.llm, embedded_url=embedded_url) as client:
-            result = await evaluate_epoch(
-                context.store,
-                epoch,
-                segment_infos(reader, epoch),
-                reader.load,
-                client,
-                settings.judges,
-                outcomes=outcomes(reader, epoch),
-                seed=settings.loop.seed,
-                restart=restart,
-                progress=progress,
-                announce=announce,
-            )
-        context.lease.check()
-        summary = result.summary.model_dump(mode="json")
-        return commit_stage(context.store, epoch, Stage.EVALUATE, context.fence, result.objects, info=summary)
 
-    if settings.llm.backend is not LLMBackend.EMBEDDED:
-        return asyncio.run(judge(None))
-    with LocalServer() as server:
-        return asyncio.run(judge(server.url))
+def _withdraw_scores(store: Store, epoch: int) -> None:
+    if read_commit(store, epoch, Stage.REWARD_MODEL) is not None:
+        raise UsageError(
+            f"epoch {epoch}: its reward model was learned from these scores; "
+            "`questloop evaluate --measure` measures other judges without replacing them"
+        )
+    store.delete([keys.commit(epoch, Stage.EVALUATE)])
 
 
 def reward_model(context: Context, epoch: int, progress: Counter | None = None) -> Commit:
     """Learn the reward model from the scores of the newest judged epochs."""
+    from questloop.reward_model.network import RewardModel  # torch: judging does without it
+    from questloop.reward_model.train import train_reward_model
+
     done = read_commit(context.store, epoch, Stage.REWARD_MODEL)
     if done is not None:
         return done
@@ -146,34 +155,10 @@ def reward_model(context: Context, epoch: int, progress: Counter | None = None) 
     return commit_stage(store, epoch, Stage.REWARD_MODEL, context.fence, [written], info=report.to_json())
 
 
-def segment_infos(reader: SegmentReader, epoch: int) -> list[SegmentInfo]:
-    """The epoch's exported segments, with what selection may know of them."""
-    return [
-        SegmentInfo(
-            segment_id=manifest.segment_id,
-            episode_id=manifest.episode_id,
-            novelty=float(len(manifest.milestones)) + manifest.rewards.get("room", 0.0),
-            raw_return=manifest.raw_return,
-        )
-        for manifest in map(reader.manifest, reader.list(epoch))
-    ]
-
-
-def outcomes(reader: SegmentReader, epoch: int) -> dict[str, bool]:
-    """Whether a new milestone followed, by segment id, where that is known; no judge sees it."""
-    return known_outcomes(
-        EpisodeFacts(
-            last_steps={entry.segment_id: entry.first_step + entry.frames - 1 for entry in record.segments},
-            milestones=record.milestones,
-            steps=record.steps - 1,
-            terminated=record.outcome == "terminated",
-        )
-        for record in reader.episodes(epoch)
-    )
-
-
 def judged_segments(store: Store, epochs: Iterable[int]) -> Iterator[JudgedSegment]:
     """Segments with a score, one at a time, so that an epoch's observations never stand in memory at once."""
+    from questloop.reward_model.preferences import JudgedSegment
+
     reader = SegmentReader(store)
     for epoch in epochs:
         followed = outcomes(reader, epoch)
