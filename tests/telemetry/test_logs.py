@@ -8,17 +8,23 @@ import structlog
 from questloop.telemetry import logs
 
 
+@pytest.fixture(autouse=True)
+def _put_back():
+    """Other tests see logging as it was."""
+    root = logging.getLogger()
+    handlers, level, config = list(root.handlers), root.level, structlog.get_config()
+    yield
+    structlog.configure(**config)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
 @pytest.fixture
 def lines():
-    """What is logged, read as JSON lines; the set-up of other tests is put back."""
+    """What is logged, read as JSON lines."""
     out = io.StringIO()
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
     logs.configure(stream=out)
-    yield lambda: [json.loads(line) for line in out.getvalue().splitlines()]
-    structlog.reset_defaults()
-    root.handlers[:] = before
-    root.setLevel(level)
+    return lambda: [json.loads(line) for line in out.getvalue().splitlines()]
 
 
 def test_lines_are_json_with_ids(lines):
@@ -69,7 +75,21 @@ def test_a_terminal_gets_lines_for_a_person():
     out = Terminal()
     logs.configure(stream=out)
     structlog.get_logger().info("hello", epoch=1)
-    structlog.reset_defaults()
-    logging.getLogger().handlers.clear()
     assert "hello" in out.getvalue()
     assert not out.getvalue().startswith("{")
+
+
+def test_a_later_standard_error_is_used(capsys):
+    logs.configure()
+    capsys.readouterr()
+    structlog.get_logger().info("one")
+    logging.getLogger("x").warning("two")
+    assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["one", "two"]
+
+
+def test_a_program_that_set_nothing_up_keeps_its_standard_output(capsys):
+    structlog.reset_defaults()
+    logs.get_logger("x").info("one")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert json.loads(said.err)["event"] == "one"

@@ -20,6 +20,9 @@ app = typer.Typer(
 @app.callback()
 def root() -> None:
     """Game-playing agents that learn from AI judges, and judges that learn from outcomes."""
+    from questloop.telemetry import logs
+
+    logs.configure()
 
 
 @app.command()

@@ -16,8 +16,10 @@ from questloop.storage import keys
 from questloop.storage.commit import to_json
 from questloop.storage.store import Store, StoredObject
 from questloop.telemetry import metrics
+from questloop.telemetry.logs import get_logger
 
 PATIENCE_S = 300.0
+log = get_logger(__name__)
 _T = TypeVar("_T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 
@@ -111,6 +113,7 @@ class Exporter:
             metrics.export_queue_depth.set(self._queue.qsize())
             try:
                 self._exported.append(self._export(segment))
+                log.debug("segment exported", segment=str(segment.id))
                 metrics.segments_exported_total.inc()
             except Exception as error:
                 self._error = self._error or error
@@ -133,7 +136,10 @@ class Exporter:
         while True:
             try:
                 return ask()
-            except UnavailableError:
+            except UnavailableError as error:
+                log.warning(
+                    "upload failed; trying again", error=str(error), pause_s=pause, pending=self.pending
+                )
                 if self._clock() > deadline or self._stopped.wait(pause):
                     raise
                 pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -16,6 +16,9 @@ from questloop.storage import keys
 from questloop.storage.commit import committed_epochs, read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import AlreadyExists, NotFound, Store
+from questloop.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 
 def retire_epochs(store: Store, keep: int) -> tuple[int, ...]:
@@ -32,6 +35,7 @@ def retire_epochs(store: Store, keep: int) -> tuple[int, ...]:
         _declare(store, epoch)
         _remove(store, epoch, kept)
         store.put(keys.retired(epoch), _document(epoch, done=True), durable=True)
+        log.info("epoch retired", epoch=epoch, store=store.url)
     return tuple(old)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import structlog
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 
 from questloop.fleet import attempts
@@ -23,8 +22,9 @@ from questloop.fleet.models import Job
 from questloop.fleet.states import FailureReason, JobStatus
 from questloop.settings import FleetSettings
 from questloop.telemetry import metrics
+from questloop.telemetry.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _BATCH = 200
 
 

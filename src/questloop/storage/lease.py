@@ -26,8 +26,10 @@ from questloop.errors import BadDataError, QuestloopError, UsageError
 from questloop.exit_codes import ExitCode
 from questloop.storage import keys
 from questloop.storage.store import AlreadyExists, NotFound, Store
+from questloop.telemetry.logs import get_logger
 
 LEASE_S = 30.0
+log = get_logger(__name__)
 _BEATS_A_LEASE = 5
 _Document = TypeVar("_Document", bound=BaseModel)
 _TRUSTED_SHARE = 0.7  # of the lease's time: the writer stops before a newcomer may start
@@ -138,6 +140,7 @@ class Lease:
         )
         lease = cls(store, holder, clock)
         _create(store, holder)
+        log.debug("lease taken", run=run, fence=holder.fence, store=store.url)
         lease.renew()
         if background:
             lease._renew_in_background()
@@ -204,10 +207,11 @@ class Lease:
         while not self._stopped.wait(self._holder.lease_s / _BEATS_A_LEASE):
             try:
                 self.renew()
-            except LeaseLost:
+            except LeaseLost as error:
+                log.error("lease lost", run=self.run, fence=self.fence, error=str(error))
                 return
-            except QuestloopError:
-                continue  # check() raises once the lease's time is over
+            except QuestloopError as error:  # check() raises once the lease's time is over
+                log.warning("lease not renewed", run=self.run, fence=self.fence, error=str(error))
 
 
 def holder_of(store: Store) -> Holder | None:

@@ -14,32 +14,52 @@ from structlog.typing import EventDict, WrappedLogger
 _SECRETS = ("password", "secret", "token", "access_key", "api_key", "authorization")
 
 
+def get_logger(name: str) -> Any:
+    """A logger of structlog, which writes to standard error in a program that has not set structlog up."""
+    if not structlog.is_configured():
+        _configure_structlog("INFO", None)
+    return structlog.get_logger(name)
+
+
 def configure(level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Set logging up, once, at the start of a command. The standard library's loggers go the same way."""
-    stream = stream or sys.stderr
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _hide_secrets,
-    ]
-    if stream.isatty():
-        last: list[Any] = [structlog.dev.ConsoleRenderer()]
-    else:
-        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
-    structlog.configure(
-        processors=[*shared, *last],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(stream),
-        cache_logger_on_first_use=False,
-    )
+    """Set logging up at the start of a command; `stream` unset: what standard error is then.
+
+    The standard library's loggers go the same way, from WARNING on.
+    """
+    _configure_structlog(level, stream)
     formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        foreign_pre_chain=_SHARED,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_last(stream)],
     )
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler(stream) if stream else _StderrHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=max(logging.WARNING, _number(level)), force=True)
+
+
+def _configure_structlog(level: str, stream: TextIO | None) -> None:
+    structlog.configure(
+        processors=[*_SHARED, *_last(stream)],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=lambda *_: structlog.WriteLogger(stream or sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _last(stream: TextIO | None) -> list[Any]:
+    if (stream or sys.stderr).isatty():
+        return [structlog.dev.ConsoleRenderer()]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+
+
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes to what standard error is now, not to what it was when logging was set up."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
 
 
 @contextmanager
@@ -58,3 +78,11 @@ def _hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> Event
         if any(word in name.lower() for word in _SECRETS):
             event[name] = "***"
     return event
+
+
+_SHARED: list[Any] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    _hide_secrets,
+]
