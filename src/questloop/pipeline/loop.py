@@ -18,7 +18,6 @@ from questloop.pipeline.display import Display
 from questloop.pipeline.report import write_report
 from questloop.pipeline.table import Row, rows
 from questloop.settings import Settings
-from questloop.storage.commit import committed_epochs
 from questloop.storage.keys import Stage
 from questloop.training.trainer import Trainer
 
@@ -58,7 +57,7 @@ def run_pipeline(
                 break
             run_epoch(context, epoch, trainer, display)
             retire_epochs(context.store, settings.store.keep_epochs)
-        display.finished()
+        display.finish()
         report = write_report(context.store, settings)
     return RunResult(rows(context.store), report, context.store.url, clock() - started)
 
@@ -74,11 +73,6 @@ def run_epoch(context: Context, epoch: int, trainer: Trainer, display: Display) 
     with display.stage(epoch, Stage.REWARD_MODEL) as bar:
         stages.reward_model(context, epoch, bar.counting)
     display.epoch_done(epoch)
-
-
-def completed_epochs(context: Context) -> int:
-    """Epochs whose rollouts are committed."""
-    return len(committed_epochs(context.store, Stage.ROLLOUTS))
 
 
 def _epochs(most: int | None) -> Iterator[int]:

@@ -39,6 +39,7 @@ def render(store: Store, settings: Settings) -> str:
     epochs = [row.epoch for row in rows]
     played = {epoch: _info(store, epoch, Stage.ROLLOUTS) for epoch in epochs}
     segments = _Segments(store)
+    gone = retired_epochs(store)
     learned = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number in epochs]
     page = _template().render(
         run=run,
@@ -48,10 +49,10 @@ def render(store: Store, settings: Settings) -> str:
         rows=[table.cells(row) for row in rows],
         legend=table.LEGEND,
         charts=_charts(played),
-        maps=_maps(played, segments),
+        maps=_maps(played, segments, gone),
         milestone_epochs=epochs,
         milestones=_milestones(played),
-        segments=segments.best_and_worst(committed_epochs(store, Stage.EVALUATE)),
+        segments=segments.best_and_worst(set(committed_epochs(store, Stage.EVALUATE)) - gone),
         calibration=_calibration(store, learned),
         reward_model=_reward_model(store, learned),
     )
@@ -122,13 +123,15 @@ class _Segments:
                     found[room] = png
 
 
-def _maps(played: dict[int, dict[str, Any]], segments: _Segments) -> list[tuple[str, str]]:
+def _maps(
+    played: dict[int, dict[str, Any]], segments: _Segments, gone: frozenset[int]
+) -> list[tuple[str, str]]:
     visits: Counter[Room] = Counter()
     for info in played.values():
         for name, count in info["room_visits"].items():
             group, _, room = name.partition(":")
             visits[int(group), int(room, 16)] += count
-    shots = segments.room_pictures(played, set(visits))
+    shots = segments.room_pictures(played.keys() - gone, set(visits))
     maps = [
         ("Overworld", pictures.overworld_map(visits, shots, OVERWORLD)),
         ("Houses, caves and dungeons", pictures.interior_map(visits, shots, OVERWORLD)),
