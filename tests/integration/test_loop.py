@@ -81,7 +81,7 @@ def reference(tmp_path_factory):
 
 
 def test_every_figure_of_the_closing_table_is_measured(reference):
-    folder, document = reference
+    _, document = reference
     rows = document["rows"]
     assert [row["epoch"] for row in rows] == [0, 1]
     for row in rows:

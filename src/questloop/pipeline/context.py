@@ -34,6 +34,7 @@ def open_context(settings: Settings) -> Iterator[Context]:
     Raises `LeaseHeld` where another pipeline writes the store, and what `open_store` and `open_run` raise.
     """
     store = open_store(settings.store)
+    store.check_space()
     run = open_run(store, settings)
     with Lease.acquire(store, run.run) as lease:
         yield Context(settings, store, run, lease)
