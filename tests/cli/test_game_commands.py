@@ -9,10 +9,14 @@ from PIL import Image
 
 from questloop.cli import app
 from questloop.exit_codes import ExitCode
+from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import parse_inputs
+from questloop.game.observation import OBSERVATION_VERSION
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
+from questloop.storage.store import open_store
+from questloop.training.checkpoint import Checkpoint, write_checkpoint
 
 OPENING = "NOP 260\nSTART 8\nNOP 200\n"
 """Power-on to the first step, with frames to spare."""
@@ -132,7 +136,8 @@ def test_play_is_seeded(run, tmp_path):
         (["--output", "none/a.png"], "none/a.png"),
         (["--script", "none"], "input script none"),
         (["--start", "moon"], "no start state 'moon'"),
-        (["--script", "x", "--window"], "not both"),
+        (["--script", "x", "--window"], "one of"),
+        (["--checkpoint", "empty"], "holds no checkpoint"),
     ],
 )
 def test_play_refuses_in_one_line(run, tmp_path, arguments, named):
@@ -140,4 +145,19 @@ def test_play_refuses_in_one_line(run, tmp_path, arguments, named):
     assert code in (ExitCode.USAGE, ExitCode.BAD_DATA)
     assert named in err
     assert err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
+    assert not [path for path in tmp_path.iterdir() if path.is_file()]
+
+
+def test_a_checkpoint_plays(run, tmp_path):
+    rng = np.random.default_rng(0)
+    shapes = {0: (256, 128), 2: (256, 256), 4: (8, 256)}
+    policy = {f"policy.{i}.weight": rng.normal(size=shape).astype(np.float32) for i, shape in shapes.items()}
+    policy |= {f"policy.{i}.bias": np.zeros(shape[0], np.float32) for i, shape in shapes.items()}
+    policy["policy.4.bias"][Action.RIGHT] = 1e6
+    for epoch in (0, 1):
+        write_checkpoint(open_store("store"), epoch, Checkpoint(OBSERVATION_VERSION, policy, {}, {}, {}))
+    code, out, _ = run("play", "--checkpoint", "store", "--steps", "3", "--output", "policy.png")
+    assert (code, out.strip()) == (ExitCode.DONE, "policy.png: 3 frames")
+    (tmp_path / "right.txt").write_text("RIGHT 12\n")
+    run("play", "--script", "right.txt", "--output", "right.png")
+    assert (tmp_path / "policy.png").read_bytes() == (tmp_path / "right.png").read_bytes()

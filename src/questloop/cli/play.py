@@ -13,6 +13,7 @@ from questloop.errors import UsageError
 if TYPE_CHECKING:
     from questloop.game.emulator import Emulator
     from questloop.game.input_script import Input
+    from questloop.game.profile import Profile
     from questloop.game.recording import Frame
 
 _FRAMES_A_SECOND = 60
@@ -22,19 +23,23 @@ def play(
     output: Annotated[Path, typer.Option(help="film or picture: .gif, .mp4 or .png (the last frame)")] = Path(
         "play.gif"
     ),
+    checkpoint: Annotated[str | None, typer.Option(help="store whose trained policy plays")] = None,
+    epoch: Annotated[int | None, typer.Option(min=0, help="its epoch; unset: the latest")] = None,
     script: Annotated[Path | None, typer.Option(help="play this input script")] = None,
     window: Annotated[bool, typer.Option(help="play by hand in a window")] = False,
-    steps: Annotated[int, typer.Option(min=1, help="steps of the random agent")] = 300,
-    seed: Annotated[int, typer.Option(min=0, help="seed of the random agent")] = 0,
+    steps: Annotated[int, typer.Option(min=1, help="steps of the policy or random agent")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the policy or random agent")] = 0,
     start: Annotated[str | None, typer.Option(help="start state to begin at, or 'power-on'")] = None,
     rom: Annotated[Path | None, typer.Option(help="ROM; unset: ROM_PATH or the bundled game")] = None,
     start_states: Annotated[str | None, typer.Option(help="folder or store of start states")] = None,
 ) -> None:
-    """Watch a random agent or a recorded input script, or play by hand.
+    """Watch a trained policy, a recorded input script or a random agent, or play by hand.
 
     Examples:
 
         questloop play --output random.mp4 --steps 600
+
+        questloop play --checkpoint runs/demo --output policy.gif
 
         questloop play --script inputs.txt --start power-on --output walk.gif
 
@@ -49,8 +54,8 @@ def play(
     from questloop.game.start_states import load_start_states
     from questloop.game.window import KEYS, play_in_window
 
-    if window and script:
-        raise UsageError("play takes --script or --window, not both")
+    if len([way for way in (checkpoint, script, window) if way]) > 1:
+        raise UsageError("play takes one of --checkpoint, --script and --window")
     game = settings.load(flags={"rom_path": rom, "start_states": start_states}).game
     loaded = Rom.load(game.rom_path)
     profile = profile_for(loaded)
@@ -62,10 +67,15 @@ def play(
         print(KEYS)
         play_in_window(loaded, profile, begin)
         return
-    inputs: Iterable[Input] = load_inputs(script) if script else _random(steps, seed, game.frame_skip)
     emulator = Emulator(loaded, profile.layout)
     if begin is not None:
         emulator.load(begin)
+    if script:
+        inputs: Iterable[Input] = load_inputs(script)
+    elif checkpoint:
+        inputs = _policy(emulator, profile, checkpoint, epoch, steps, seed, game.frame_skip)
+    else:
+        inputs = _random(steps, seed, game.frame_skip)
     frames = write_film(output, _film(emulator, inputs, game.frame_skip), _FRAMES_A_SECOND / game.frame_skip)
     print(f"{output}: {frames} frames")
 
@@ -78,6 +88,30 @@ def _random(steps: int, seed: int, frames: int) -> Iterator[Input]:
 
     for action in np.random.default_rng(seed).integers(0, len(Action), steps):
         yield Input(Action(int(action)), frames)
+
+
+def _policy(
+    emulator: Emulator, profile: Profile, url: str, epoch: int | None, steps: int, seed: int, frames: int
+) -> Iterator[Input]:
+    """Actions of a trained policy; each is asked for when the one before was played."""
+    import numpy as np
+
+    from questloop.game.actions import Action
+    from questloop.game.input_script import Input
+    from questloop.game.observation import OBSERVATION_SIZE, Encoder
+    from questloop.storage.store import open_store
+    from questloop.training.player import load_player
+
+    player = load_player(open_store(url), epoch, seed)
+    encoder = Encoder(1)
+    taps = np.zeros((1, profile.layout.size), np.uint8)
+    observation = np.zeros((1, OBSERVATION_SIZE), np.float32)
+    action = np.full(1, Action.NOP, np.uint8)
+    for _ in range(steps):
+        emulator.read(taps[0])
+        encoder.encode(profile.columns(taps), action, observation)
+        action = player.act(observation)
+        yield Input(Action(int(action[0])), frames)
 
 
 def _film(emulator: Emulator, inputs: Iterable[Input], frames: int) -> Iterator[Frame]:

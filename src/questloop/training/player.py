@@ -1,0 +1,66 @@
+"""A trained policy that only plays: no Ray, no torch, from the arrays of a checkpoint."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.errors import BadDataError
+from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
+from questloop.storage import keys
+from questloop.storage.store import Store
+from questloop.training.checkpoint import STATE, Arrays, read_checkpoint
+
+Floats = NDArray[np.float32]
+
+_EPOCH = re.compile(r"epoch_(\d+)")
+_WEIGHT = re.compile(r"policy\.(\d+)\.weight")
+
+
+class Player:
+    """Samples actions as the policy of a checkpoint does."""
+
+    def __init__(self, policy: Arrays, rng: np.random.Generator) -> None:
+        """`policy`: the arrays of `VectorModule`; raises `BadDataError` where it is another network."""
+        places = sorted(int(found[1]) for name in policy if (found := _WEIGHT.fullmatch(name)))
+        self._layers = [(policy[f"policy.{i}.weight"], policy[f"policy.{i}.bias"]) for i in places]
+        if not self._layers or self._layers[0][0].shape[1] != OBSERVATION_SIZE:
+            raise BadDataError(
+                "the checkpoint's policy does not read the vector observation; train one that does"
+            )
+        self._rng = rng
+
+    def logits(self, obs: Floats) -> Floats:
+        """`[B, actions]` of `obs` f32[B, 128]."""
+        *hidden, (weight, bias) = self._layers
+        for hidden_weight, hidden_bias in hidden:
+            obs = np.tanh(obs @ hidden_weight.T + hidden_bias)
+        return obs @ weight.T + bias
+
+    def act(self, obs: Floats) -> NDArray[np.uint8]:
+        """Actions u8[B], sampled: `argmax(logits + Gumbel noise)` draws from their softmax."""
+        logits = self.logits(obs)
+        chosen: NDArray[np.uint8] = (
+            (logits + self._rng.gumbel(size=logits.shape)).argmax(axis=1).astype(np.uint8)
+        )
+        return chosen
+
+
+def load_player(store: Store, epoch: int | None, seed: int) -> Player:
+    """The policy of `epoch`'s checkpoint, or of the latest one."""
+    number = _latest(store) if epoch is None else epoch
+    checkpoint = read_checkpoint(store, number, OBSERVATION_VERSION)
+    return Player(checkpoint.policy, np.random.default_rng(seed))
+
+
+def _latest(store: Store) -> int:
+    prefix = keys.checkpoint_prefix(0).rpartition("/")[0]
+    epochs = [int(found[1]) for name in store.folders(prefix) if (found := _EPOCH.fullmatch(name))]
+    whole = [epoch for epoch in epochs if store.exists(keys.checkpoint(epoch, STATE))]
+    if not whole:
+        raise BadDataError(
+            f"{store.url} holds no checkpoint; train first: `questloop demo`, `questloop pipeline`"
+        )
+    return max(whole)
