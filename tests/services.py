@@ -85,7 +85,7 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
 
 
 def _wait_until_ready(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(120):
+    for _ in range(240):
         assert process.poll() is None, log.read_text(errors="replace")[-2000:]
         try:
             for url in ("s3://", "s3://one"):

@@ -19,6 +19,9 @@ def test_commit_lists_what_belongs_to_the_stage(empty_store):
     assert read_commit(empty_store, 0, Stage.EVALUATE) is None
     assert committed_epochs(empty_store, Stage.ROLLOUTS) == (0,)
     assert committed_epochs(empty_store, Stage.EVALUATE) == ()
+    commit_stage(empty_store, 12, Stage.ROLLOUTS, 1, [])
+    commit_stage(empty_store, 3, Stage.ROLLOUTS, 1, [])
+    assert committed_epochs(empty_store, Stage.ROLLOUTS) == (0, 3, 12)
 
 
 def test_committing_the_same_again_changes_nothing(empty_store):

@@ -1,4 +1,6 @@
+import re
 import urllib.request
+from pathlib import Path
 
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
@@ -42,3 +44,10 @@ def test_they_are_served_on_loopback():
     server.close()
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert families["questloop_segments_exported"].samples[0].value >= 1
+
+
+def test_the_reference_lists_them_all():
+    page = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
+    rows = [line.split("|") for line in page.read_text().splitlines() if line.startswith("| `")]
+    listed = {row[1].strip(" `"): tuple(re.findall("`(.*?)`", row[2])) for row in rows}
+    assert listed == PUBLISHED

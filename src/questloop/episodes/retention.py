@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from questloop.episodes.segment import parse_record
 from questloop.errors import BadDataError
 from questloop.storage import keys
-from questloop.storage.commit import committed_epochs, read_commit
+from questloop.storage.commit import committed_epochs, epochs_with, read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import AlreadyExists, NotFound, Store
 from questloop.telemetry.logs import get_logger
@@ -29,7 +30,8 @@ def retire_epochs(store: Store, keep: int) -> tuple[int, ...]:
     if keep == 0:
         return ()
     epochs = committed_epochs(store, Stage.ROLLOUTS)
-    old = [epoch for epoch in epochs[:-keep] if not _is_done(store, epoch)]
+    # The oldest go first, so those before one that is done are done too.
+    old = list(takewhile(lambda epoch: not _is_done(store, epoch), reversed(epochs[:-keep])))[::-1]
     kept = set(epochs[-keep:])
     for epoch in old:
         _declare(store, epoch)
@@ -41,8 +43,7 @@ def retire_epochs(store: Store, keep: int) -> tuple[int, ...]:
 
 def retired_epochs(store: Store) -> frozenset[int]:
     """The epochs whose episodes and checkpoints are gone, or are being removed."""
-    epochs = committed_epochs(store, Stage.ROLLOUTS)
-    return frozenset(epoch for epoch in epochs if store.exists(keys.retired(epoch)))
+    return frozenset(epochs_with(store, "retired.json"))
 
 
 def _declare(store: Store, epoch: int) -> None:

@@ -11,9 +11,16 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from questloop.episodes.segment import Segment
 from questloop.storage.keys import SegmentId
+
+
+@dataclass
+class _Stratum:
+    rank: bytes  # decides among equally large ones
+    heap: list[tuple[bytes, SegmentId, Segment]] = field(default_factory=list)  # the lowest key first
 
 
 class Selection:
@@ -22,35 +29,37 @@ class Selection:
     def __init__(self, budget: int, seed: int) -> None:
         self.budget = budget
         self._seed = seed
-        self._strata: dict[
-            Hashable, list[tuple[bytes, SegmentId, Segment]]
-        ] = {}  # heaps, the lowest key first
+        self._strata: dict[Hashable, _Stratum] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._strata.values()))
+        return sum(len(stratum.heap) for stratum in self._strata.values())
 
     def offer(self, segment: Segment) -> None:
         """Take a segment in, at the cost of another one where the budget is spent."""
+        name = stratum(segment)
+        if name not in self._strata:
+            self._strata[name] = _Stratum(self._hash(name))
         key = self._hash(segment.id.episode, segment.id.index)
-        heapq.heappush(self._strata.setdefault(stratum(segment), []), (key, segment.id, segment))
+        heapq.heappush(self._strata[name].heap, (key, segment.id, segment))
         while len(self) > self.budget:
             self._drop_one()
 
     def take(self, count: int) -> list[Segment]:
         """Hand out the best `count` of what is kept, by segment id; the rest stays."""
         rest = [self._drop_one() for _ in range(len(self) - count)]
-        taken = sorted((item[2] for heap in self._strata.values() for item in heap), key=lambda each: each.id)
+        kept = (segment for stratum in self._strata.values() for _, _, segment in stratum.heap)
+        taken = sorted(kept, key=lambda segment: segment.id)
         self._strata = {}
         for segment in rest:
             self.offer(segment)
         return taken
 
     def _drop_one(self) -> Segment:
-        """Take out the lowest key of the largest stratum; among equally large ones a hash decides."""
-        largest = max(self._strata, key=lambda name: (len(self._strata[name]), self._hash(name)))
-        _, _, dropped = heapq.heappop(self._strata[largest])
-        if not self._strata[largest]:
-            del self._strata[largest]
+        """Take out the lowest key of the largest stratum."""
+        name, largest = max(self._strata.items(), key=lambda item: (len(item[1].heap), item[1].rank))
+        _, _, dropped = heapq.heappop(largest.heap)
+        if not largest.heap:
+            del self._strata[name]
         return dropped
 
     def _hash(self, *parts: object) -> bytes:

@@ -112,10 +112,14 @@ def read_commit(store: Store, epoch: int, stage: Stage) -> Commit | None:
 
 def committed_epochs(store: Store, stage: Stage) -> tuple[int, ...]:
     """The epochs whose `stage` is committed, rising."""
-    epochs = [keys.parse_epoch(name) for name in store.folders(f"{keys.MODELS}/pipeline")]
-    return tuple(
-        sorted(epoch for epoch in epochs if epoch is not None and store.exists(keys.commit(epoch, stage)))
-    )
+    return epochs_with(store, f"commit-{Stage(stage)}.json")
+
+
+def epochs_with(store: Store, name: str) -> tuple[int, ...]:
+    """The epochs that have a document of that name in the pipeline's folder, rising; one listing for all."""
+    parts = (entry.key.split("/")[2:] for entry in store.list(f"{keys.MODELS}/pipeline"))
+    epochs = (keys.parse_epoch(part[0]) for part in parts if part[1:] == [name])
+    return tuple(sorted(epoch for epoch in epochs if epoch is not None))
 
 
 def to_json(document: BaseModel) -> bytes:
