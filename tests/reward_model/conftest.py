@@ -20,7 +20,7 @@ def planted() -> Callable[..., list[JudgedSegment]]:
     """
 
     def make(
-        accuracy: float, seed: int = 0, episodes: int = 40, length: int = 64, bias: float = 0.0
+        accuracy: float, seed: int = 0, episodes: int = 30, length: int = 64, bias: float = 0.0
     ) -> list[JudgedSegment]:
         rng = np.random.default_rng(seed)
         names, observations, truths = [], [], []

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from questloop.reward_model.fit import preference_loss, read
+from questloop.reward_model.fit import preference_loss, read, roles
 from questloop.reward_model.network import Reading
+from questloop.reward_model.preferences import from_comparisons
 
 
 def loss(logit, label, weight=1.0):
@@ -53,3 +54,13 @@ def test_a_difference_takes_a_constant_out_and_a_mean_of_equal_lengths_in_pairs_
         a, b = read(outputs, reading, 1.0).unbind(dim=1)
         c, d = read(outputs + 7, reading, 1.0).unbind(dim=1)
         torch.testing.assert_close(a - b, c - d, atol=1e-5, rtol=0)
+
+
+def test_a_member_trains_on_no_segment_of_its_own_fold_nor_of_the_one_that_stops_it():
+    fold = np.arange(10) % 5
+    every = from_comparisons([(a, b, 1.0, 1.0) for a in range(10) for b in range(a)])
+    trains, stops = roles(fold, every)
+    for member in range(5):
+        trained_on = {*fold[every.a[trains[member]]], *fold[every.b[trains[member]]]}
+        assert trained_on == set(range(5)) - {member, (member + 1) % 5}
+        assert {*fold[every.a[stops[member]]], *fold[every.b[stops[member]]]} == {(member + 1) % 5}

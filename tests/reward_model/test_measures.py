@@ -18,32 +18,48 @@ RNG = np.random.default_rng(0)
 def test_accuracy_counts_right_order_leaves_ties_out_and_halves_for_equal_values():
     value = np.array([3.0, 2.0, 1.0, 1.0])
     held_out = pairs((0, 1, 0.9), (1, 2, 0.2), (2, 3, 0.7), (0, 3, 0.5))
-    got = accuracy(value, held_out, np.arange(4), RNG)
+    got = accuracy(value, held_out, np.arange(4), np.zeros(4), RNG)
     assert got.value == pytest.approx((1 + 0 + 0.5) / 3)
     assert got.comparisons == 3
     assert got.low <= got.value <= got.high
 
 
 def test_accuracy_of_nothing_is_unknown():
-    assert np.isnan(accuracy(np.zeros(2), pairs((0, 1, 0.5)), np.arange(2), RNG).value)
+    assert np.isnan(accuracy(np.zeros(2), pairs((0, 1, 0.5)), np.arange(2), np.zeros(2), RNG).value)
 
 
-def test_the_interval_holds_chance_for_nearly_every_random_judge():
+@pytest.mark.parametrize("folds", [1, 5])
+def test_the_interval_holds_chance_for_nearly_every_random_judge(folds):
     """200 unrelated rankings of 40 segments: the 95% interval leaves 0.5 out about once in 20."""
     rng = np.random.default_rng(1)
+    fold = np.arange(40) % folds
     a, b = np.triu_indices(40, k=1)
+    a, b = a[fold[a] == fold[b]], b[fold[a] == fold[b]]
     out = 0
     for _ in range(200):
         value, truth = rng.normal(size=(2, 40))
         held_out = Preferences(a, b, (truth[a] > truth[b]).astype(np.float32), np.ones(len(a), np.float32))
-        got = accuracy(value, held_out, np.arange(40) % 8, rng)
+        got = accuracy(value, held_out, np.arange(40) % 20, fold, rng)
         out += not got.low <= 0.5 <= got.high
     assert out <= 20
 
 
+def test_more_folds_of_the_same_comparisons_make_a_narrower_interval_than_one_of_them():
+    rng = np.random.default_rng(2)
+    a, b = np.triu_indices(12, k=1)
+    label = np.float32(rng.random(len(a)) < 0.5)
+    one = Preferences(a, b, label, np.ones(len(a), np.float32))
+    five = Preferences.joined(Preferences(a + 12 * i, b + 12 * i, label, one.weight) for i in range(5))
+    value = np.tile(rng.normal(size=12), 5)
+    narrow = accuracy(value, five, np.arange(60), np.arange(60) // 12, rng)
+    wide = accuracy(value[:12], one, np.arange(12), np.zeros(12), rng)
+    assert narrow.value == pytest.approx(wide.value)
+    assert narrow.high - narrow.low < 0.6 * (wide.high - wide.low)
+
+
 def test_outcomes_are_compared_where_known_and_different():
     outcome = np.array([1.0, np.nan, 0.0, 1.0, 5.0])
-    truth = by_outcome(outcome, np.array([0, 1, 2, 3]))
+    truth = by_outcome(outcome, np.array([0, 0, 0, 0, 1]))
     assert set(zip(truth.a.tolist(), truth.b.tolist(), truth.label.tolist(), strict=True)) == {
         (0, 2, 1.0),
         (2, 3, 0.0),

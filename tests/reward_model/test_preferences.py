@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from questloop.errors import BadDataError
 from questloop.reward_model.measures import accuracy
 from questloop.reward_model.preferences import (
-    HELD_OUT,
     POINTS,
     JudgedSegment,
-    hold_out,
+    Preferences,
     pool,
     preferences,
+    split,
 )
 
 
@@ -94,14 +94,14 @@ def test_there_are_no_more_pairs_than_the_limit(n):
 
 @given(st.integers(1, 30), st.integers(0, 2**31))
 @settings(max_examples=40)
-def test_an_episode_is_on_one_side_only(episodes, seed):
+def test_an_episode_is_in_one_fold_and_folds_hold_equally_many(episodes, seed):
     rng = np.random.default_rng(seed)
     episode = rng.integers(0, episodes, 60) * 3 + 1
-    fold = hold_out(episode, 5, rng)
-    assert all(len(np.unique(fold[episode == each])) == 1 for each in np.unique(episode))
-    n = len(np.unique(episode))
-    held_out = len(np.unique(episode[fold == HELD_OUT]))
-    assert held_out == (int(np.ceil(n / 4)) if n > 1 else 0)
+    fold = split(episode, 5, rng)
+    pairs = set(zip(episode.tolist(), fold.tolist(), strict=True))
+    assert len(pairs) == len(np.unique(episode))
+    counts = [sum(each == member for _, each in pairs) for member in range(5)]
+    assert max(counts) - min(counts) <= 1
 
 
 @pytest.mark.parametrize("lengths", ["mostly whole", "all lengths", "score is the length"])
@@ -120,7 +120,7 @@ def test_length_alone_tells_nothing(lengths):
     if lengths == "score is the length":
         assert (pairs.label == 0.5).all()
         return
-    longer = accuracy(length.astype(np.float64), pairs, data.episode, rng)
+    longer = accuracy(length.astype(np.float64), pairs, data.episode, np.zeros(400, np.int64), rng)
     assert longer.value == pytest.approx(0.5, abs=0.02)
     ratio = length[pairs.a] / length[pairs.b]
     assert ((ratio >= 0.9) & (ratio <= 1 / 0.9)).all()
@@ -136,3 +136,10 @@ def _table(length, pairs, rng):
     vote = np.zeros(122)
     np.add.at(vote, cell[half], right[half])
     return np.mean((np.sign(vote[cell[~half]]) * right[~half] + 1) / 2)
+
+
+def test_joined_preferences_are_one_after_the_other_and_none_are_none():
+    first, second = made(segment(0.1), segment(0.2)), made(segment(0.3), segment(0.9))
+    both = Preferences.joined([first, second])
+    assert both.label.tolist() == [*first.label, *second.label]
+    assert len(Preferences.joined([])) == 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from questloop.reward_model.network import MEMBERS, Ensemble, Reading
-from questloop.reward_model.preferences import HELD_OUT, POINTS, Pool, Preferences
+from questloop.reward_model.preferences import POINTS, Pool, Preferences
 
 LR = 1e-3
 WEIGHT_DECAY = 0.05
@@ -38,19 +38,20 @@ def fit(
 ) -> tuple[Ensemble, int]:
     """An ensemble trained on the comparisons `learned`, and the steps it took.
 
-    Member m trains on the comparisons without a segment of fold m and is stopped early by those within fold
-    m: members differ, and none is chosen by what is held out. A step takes the comparisons among some
-    segments and computes R once for each of their observations.
+    Member m never sees fold m, which is held out to measure it, and is stopped early by fold m + 1: it trains
+    on the comparisons among the other folds. A step takes the comparisons among some segments and computes R
+    once for each of their observations.
     """
     rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
-    ensemble = Ensemble(*_whitening(data, fold), generator)
+    ensemble = Ensemble(*_whitening(data), generator)
     optimiser = torch.optim.AdamW(ensemble.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
     points = torch.from_numpy(data.points)
     a, b, label, weight = (
         torch.from_numpy(each) for each in (learned.a, learned.b, learned.label, learned.weight)
     )
     compared = np.unique([learned.a, learned.b])
-    trains, stops = _roles(fold, learned)
+    trains, stops = (torch.from_numpy(role.astype(np.float32)) for role in roles(fold, learned))
+    stopping = stops.any(dim=0).nonzero().squeeze(1)
     best = _Best(ensemble)
     for step in range(1, MAX_STEPS + 1):
         segments, pairs = _batch(compared, learned, rng)
@@ -64,11 +65,21 @@ def fit(
         if step % CHECK_EVERY == 0:
             progress(step)
             values = evaluate(ensemble, points, reading, gamma)
-            losses = preference_loss(values[:, a] - values[:, b], label, weight * stops)
+            logits = values[:, a[stopping]] - values[:, b[stopping]]
+            losses = preference_loss(logits, label[stopping], weight[stopping] * stops[:, stopping])
             if not best.takes(losses, step):
                 break
     best.restore()
     return ensemble, step
+
+
+def roles(fold: NDArray[np.int64], learned: Preferences) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Masks bool [MEMBERS, P]: the comparisons that train a member, and those that stop it."""
+    held_out = np.arange(MEMBERS)[:, None]
+    stopping = (held_out + 1) % MEMBERS
+    a, b = fold[learned.a], fold[learned.b]
+    trains = (a != held_out) & (b != held_out) & (a != stopping) & (b != stopping)
+    return trains, (a == stopping) & (b == stopping)
 
 
 @torch.no_grad()
@@ -132,19 +143,12 @@ def _outputs(ensemble: Ensemble, points: Tensor, dropout: torch.Generator | None
     return ensemble(points.flatten(0, 1), dropout).unflatten(1, points.shape[:2])
 
 
-def _whitening(data: Pool, fold: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-    """Mean and deviation f32 [D] of the observations that are not held out; none below 0.1, so that a feature
-    that hardly ever moves does not drown the others when it does."""
-    seen = data.points[fold != HELD_OUT].reshape(-1, data.points.shape[-1])
+def _whitening(data: Pool) -> tuple[Tensor, Tensor]:
+    """Mean and deviation f32 [D] of the observations; no deviation below 0.1, so that a feature that hardly
+    ever moves does not drown the others when it does."""
+    seen = data.points.reshape(-1, data.points.shape[-1])
     std = np.maximum(seen.std(axis=0), STD_FLOOR)
     return torch.from_numpy(seen.mean(axis=0)), torch.from_numpy(std.astype(np.float32))
-
-
-def _roles(fold: NDArray[np.int64], learned: Preferences) -> tuple[Tensor, Tensor]:
-    """Masks f32 [MEMBERS, P]: the comparisons that train a member, and those that stop it."""
-    members = np.arange(MEMBERS)[:, None]
-    a, b = fold[learned.a] == members, fold[learned.b] == members
-    return torch.from_numpy((~a & ~b).astype(np.float32)), torch.from_numpy((a & b).astype(np.float32))
 
 
 def _batch(

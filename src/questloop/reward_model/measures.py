@@ -39,31 +39,35 @@ class CalibrationBin:
 
 
 def accuracy(
-    value: NDArray[np.float64], held_out: Preferences, episode: NDArray[np.int64], rng: np.random.Generator
+    value: NDArray[np.float64],
+    held_out: Preferences,
+    episode: NDArray[np.int64],
+    fold: NDArray[np.int64],
+    rng: np.random.Generator,
 ) -> Accuracy:
     """How often `value` f64 [S] orders the comparisons as their labels do; ties of the labels are left out.
 
-    The interval is 1.96 standard errors wide on either side. Comparisons share segments and segments share
-    episodes, so the error is the larger of a bootstrap over episodes and that of Kendall's tau between
-    unrelated rankings, `2 (2n + 5) / (9 n (n - 1))` (Kendall 1938), n segments.
+    `episode`, `fold`: i64 [S]; comparisons lie within a fold. The interval is 1.96 standard errors wide on
+    either side. Comparisons share segments and segments share episodes, so the error is the larger of a
+    bootstrap over episodes and that of unrelated rankings.
     """
     decided = held_out[held_out.label != 0.5]
     if not len(decided):
         return Accuracy.unknown()
     right = _ordered_right(value[decided.a] - value[decided.b], decided.label)
-    n = len(np.unique([decided.a, decided.b]))
-    null = np.sqrt(2 * (2 * n + 5) / (9 * n * (n - 1))) / 2
-    error = max(float(null), _bootstrap_error(right, episode[decided.a], episode[decided.b], rng))
+    error = max(
+        _chance_error(decided, fold), _bootstrap_error(right, episode[decided.a], episode[decided.b], rng)
+    )
     mean = float(right.mean())
     low, high = max(mean - 1.96 * error, 0.0), min(mean + 1.96 * error, 1.0)
     return Accuracy(mean, low, high, len(decided))
 
 
-def by_outcome(outcome: NDArray[np.float64], among: NDArray[np.int64]) -> Preferences:
-    """Every comparison among the segments with indices `among` whose known outcomes differ: the truth."""
-    known = among[np.isfinite(outcome[among])]
+def by_outcome(outcome: NDArray[np.float64], fold: NDArray[np.int64]) -> Preferences:
+    """Every comparison within a fold of segments whose known outcomes differ: the truth."""
+    known = np.flatnonzero(np.isfinite(outcome))
     a, b = (known[index] for index in np.triu_indices(len(known), k=1))
-    differ = outcome[a] != outcome[b]
+    differ = (outcome[a] != outcome[b]) & (fold[a] == fold[b])
     a, b = a[differ], b[differ]
     label = (outcome[a] > outcome[b]).astype(np.float32)
     return Preferences(a, b, label, np.ones(len(a), np.float32))
@@ -101,6 +105,21 @@ def _preferred(label: NDArray[np.float32]) -> NDArray[np.float64]:
 def _ordered_right(difference: NDArray[np.float64], label: NDArray[np.float32]) -> NDArray[np.float64]:
     """1 right, 0 wrong, 0.5 where the values do not differ."""
     return (np.sign(difference) * np.sign(label - 0.5) + 1) / 2
+
+
+def _chance_error(decided: Preferences, fold: NDArray[np.int64]) -> float:
+    """Standard error of the accuracy of unrelated rankings.
+
+    Kendall's tau = 2 accuracy - 1 of n segments has the variance `2 (2n + 5) / (9 n (n - 1))` then (Kendall
+    1938); folds are independent and count by their comparisons.
+    """
+    shares, variances = [], []
+    for each in np.unique(fold[decided.a]):
+        inside = decided[fold[decided.a] == each]
+        n = len(np.unique([inside.a, inside.b]))
+        shares.append(len(inside) / len(decided))
+        variances.append(2 * (2 * n + 5) / (9 * n * (n - 1)) / 4)
+    return float(np.sqrt(np.square(shares) @ np.array(variances)))
 
 
 def _bootstrap_error(

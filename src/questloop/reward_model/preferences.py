@@ -14,8 +14,6 @@ POINTS = 32
 MAX_PAIRS = 100_000
 LENGTH_RATIO = 0.9
 SPREAD_FLOOR = 0.1
-HELD_OUT_SHARE = 0.25
-HELD_OUT = -1
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,12 @@ class Preferences:
     def __getitem__(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Preferences:
         return Preferences(self.a[chosen], self.b[chosen], self.label[chosen], self.weight[chosen])
 
+    @classmethod
+    def joined(cls, parts: Iterable[Preferences]) -> Preferences:
+        """One after the other."""
+        columns = zip(*((each.a, each.b, each.label, each.weight) for each in (_NONE, *parts)), strict=True)
+        return cls(*map(np.concatenate, columns))
+
 
 def pool(segments: Iterable[JudgedSegment]) -> Pool:
     """Take in segments one by one, keeping `POINTS` observations of each.
@@ -102,18 +106,10 @@ def pool(segments: Iterable[JudgedSegment]) -> Pool:
     )  # fmt: skip
 
 
-def hold_out(episode: NDArray[np.int64], folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Fold i64 [S] of every segment, `HELD_OUT` for a quarter of the episodes; an episode is never split.
-
-    With a single episode nothing is held out.
-    """
-    episodes = rng.permutation(np.unique(episode))
-    n_out = int(np.ceil(HELD_OUT_SHARE * len(episodes))) if len(episodes) > 1 else 0
-    fold = np.arange(len(episodes)) % folds
-    fold[:n_out] = HELD_OUT
-    of_episode = np.empty(len(episodes), np.int64)
-    of_episode[np.searchsorted(np.sort(episodes), episodes)] = fold
-    return of_episode[np.searchsorted(np.sort(episodes), episode)]
+def split(episode: NDArray[np.int64], folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Fold i64 [S] of every segment; folds hold about equally many episodes, and none is ever split."""
+    episodes, index = np.unique(episode, return_inverse=True)
+    return (rng.permutation(len(episodes)) % folds)[index]
 
 
 def preferences(
@@ -169,3 +165,6 @@ def from_comparisons(comparisons: Sequence[tuple[int, int, float, float]]) -> Pr
     return Preferences(
         a.astype(np.int64), b.astype(np.int64), label.astype(np.float32), weight.astype(np.float32)
     )
+
+
+_NONE = from_comparisons([])

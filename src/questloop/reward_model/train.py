@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from questloop.reward_model import measures
-from questloop.reward_model.fit import MAX_STEPS, evaluate, fit, read
+from questloop.reward_model.fit import MAX_STEPS, evaluate, fit, roles
 from questloop.reward_model.measures import Accuracy, CalibrationBin
-from questloop.reward_model.network import MEMBERS, Ensemble, Reading, RewardModel
+from questloop.reward_model.network import MEMBERS, Reading, RewardModel
 from questloop.reward_model.preferences import (
-    HELD_OUT,
+    MAX_PAIRS,
     JudgedSegment,
     Pool,
     Preferences,
-    hold_out,
     pool,
     preferences,
+    split,
 )
 
 READING = Reading.DIFFERENCE
@@ -33,7 +34,7 @@ REFERENCE_SIZE = 1024
 
 @dataclass(frozen=True)
 class ReadingReport:
-    """A reading on the held-out episodes.
+    """A reading on held-out episodes.
 
     Accuracy against the judges and against known outcomes (gold), Brier score and calibration of P(a is
     better) against the judges, and the training steps taken.
@@ -50,10 +51,11 @@ class ReadingReport:
 class RewardModelReport:
     """What was learned and how far it is to be trusted; NaN stands for what could not be measured.
 
-    `ties` are the comparisons of `learned` and `held_out` without a better side. `length_only` is the
-    accuracy of preferring the longer segment, 0.5 where length tells nothing. `drift` is the mean absolute
-    change of the potential on the reference set since the epoch before, `drift_correlation` Spearman's
-    between the two.
+    Every segment is measured by the one member that never saw its fold; `held_out` counts the comparisons
+    for that, `learned` those that the members share, `ties` those of both without a better side.
+    `length_only` is the accuracy of preferring the longer segment, 0.5 where length tells nothing. `drift` is
+    the mean absolute change of the potential on the reference set since the epoch before, `drift_correlation`
+    Spearman's between the two.
     """
 
     sha256: str
@@ -61,7 +63,6 @@ class RewardModelReport:
     readings: dict[Reading, ReadingReport]
     segments: int
     episodes: int
-    episodes_held_out: int
     learned: int
     held_out: int
     ties: int
@@ -96,7 +97,7 @@ def train_reward_model(
     reading: Reading = READING,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[RewardModel, RewardModelReport]:
-    """Train the ensemble on judged segments; a quarter of their episodes is held out to measure it.
+    """Train the ensemble on judged segments and measure it on episodes that its members did not see.
 
     Args:
         segments: with scores, in any order; their order is that of the indices in `comparisons`.
@@ -127,9 +128,10 @@ def _train(
     progress: Callable[[int, int], None],
 ) -> tuple[RewardModel, RewardModelReport]:
     rng = np.random.default_rng(seed)
-    fold = hold_out(data.episode, MEMBERS, rng)
-    learned, held_out = _split(data, fold, comparisons, rng)
-    reference = _reference(data, fold, previous, observation_version, rng)
+    fold = split(data.episode, MEMBERS, rng)
+    learned = preferences(data, np.arange(len(data)), rng) if comparisons is None else comparisons
+    held_out = _held_out(data, fold, learned, comparisons, rng)
+    reference = _reference(data, previous, observation_version, rng)
     total = MAX_STEPS * len(Reading)
     models: dict[Reading, RewardModel] = {}
     reports: dict[Reading, ReadingReport] = {}
@@ -148,11 +150,12 @@ def _train(
         readings=reports,
         segments=len(data),
         episodes=len(np.unique(data.episode)),
-        episodes_held_out=len(np.unique(data.episode[fold == HELD_OUT])),
         learned=len(learned),
         held_out=len(held_out),
         ties=int((learned.label == 0.5).sum() + (held_out.label == 0.5).sum()),
-        length_only=measures.accuracy(data.length.astype(np.float64), held_out, data.episode, rng).value,
+        length_only=measures.accuracy(
+            data.length.astype(np.float64), held_out, data.episode, fold, rng
+        ).value,
         drift=moved,
         drift_correlation=correlation,
     )
@@ -173,30 +176,31 @@ def _tell(progress: Callable[[int, int], None], before: int, total: int, step: i
     progress(before + step, total)
 
 
-def _split(
-    data: Pool, fold: NDArray[np.int64], comparisons: Preferences | None, rng: np.random.Generator
-) -> tuple[Preferences, Preferences]:
-    """Comparisons to learn from and held-out ones; none has a segment on either side."""
-    out = fold == HELD_OUT
-    if comparisons is None:
-        return preferences(data, np.flatnonzero(~out), rng), preferences(data, np.flatnonzero(out), rng)
-    return (
-        comparisons[~out[comparisons.a] & ~out[comparisons.b]],
-        comparisons[out[comparisons.a] & out[comparisons.b]],
-    )
+def _held_out(
+    data: Pool,
+    fold: NDArray[np.int64],
+    learned: Preferences,
+    comparisons: Preferences | None,
+    rng: np.random.Generator,
+) -> Preferences:
+    """Comparisons within each fold whose member learned anything."""
+    trains, _ = roles(fold, learned)
+    measurable = np.flatnonzero(trains.any(axis=1))
+    if comparisons is not None:
+        inside = fold[comparisons.a] == fold[comparisons.b]
+        return comparisons[inside & np.isin(fold[comparisons.a], measurable)]
+    limit = MAX_PAIRS // MEMBERS
+    made = [preferences(data, np.flatnonzero(fold == member), rng, limit) for member in measurable]
+    return Preferences.joined(made)
 
 
 def _reference(
-    data: Pool,
-    fold: NDArray[np.int64],
-    previous: RewardModel | None,
-    observation_version: int,
-    rng: np.random.Generator,
+    data: Pool, previous: RewardModel | None, observation_version: int, rng: np.random.Generator
 ) -> torch.Tensor:
-    """The reference set of the epoch before, else some of the observations that are learned from."""
+    """The reference set of the epoch before, else some of the observations."""
     if previous is not None and previous.observation_version == observation_version:
         return previous.reference
-    rows = data.points[fold != HELD_OUT].reshape(-1, data.points.shape[-1])
+    rows = data.points.reshape(-1, data.points.shape[-1])
     chosen = rng.choice(len(rows), min(REFERENCE_SIZE, len(rows)), replace=False)
     return torch.from_numpy(rows[chosen])
 
@@ -210,26 +214,19 @@ def _measure(
     rng: np.random.Generator,
     steps: int,
 ) -> ReadingReport:
-    points = torch.from_numpy(data.points)
-    potentials = model.predict(points.flatten(0, 1)).unflatten(0, points.shape[:2])
-    value = read(potentials, model.reading, gamma).numpy().astype(np.float64)
-    predicted = _probability(model.ensemble, points, held_out, model.reading, gamma)
-    truth = measures.by_outcome(data.outcome, np.flatnonzero(fold == HELD_OUT))
+    """Each segment has the value that the member gives it that never saw its fold."""
+    values = evaluate(model.ensemble, torch.from_numpy(data.points), model.reading, gamma).numpy()
+    value = values[fold, np.arange(len(data))].astype(np.float64)
+    truth = measures.by_outcome(data.outcome, fold)
+    truth = truth[np.isin(fold[truth.a], fold[held_out.a])]
+    predicted = expit(value[held_out.a] - value[held_out.b])
     return ReadingReport(
-        judges=measures.accuracy(value, held_out, data.episode, rng),
-        gold=measures.accuracy(value, truth, data.episode, rng),
+        judges=measures.accuracy(value, held_out, data.episode, fold, rng),
+        gold=measures.accuracy(value, truth, data.episode, fold, rng),
         brier=measures.brier(predicted, held_out.label),
         calibration=measures.calibration(predicted, held_out.label),
         steps=steps,
     )
-
-
-def _probability(
-    ensemble: Ensemble, points: torch.Tensor, pairs: Preferences, reading: Reading, gamma: float
-) -> NDArray[np.float64]:
-    """P(a is better) f64 [P], the mean of the members' predictions."""
-    values = evaluate(ensemble, points, reading, gamma)
-    return torch.sigmoid(values[:, pairs.a] - values[:, pairs.b]).mean(dim=0).numpy().astype(np.float64)
 
 
 def _drift(previous: RewardModel | None, model: RewardModel) -> tuple[float, float]:
