@@ -14,7 +14,7 @@ from questloop.exit_codes import ExitCode
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage
 from questloop.storage.keys import Stage
-from questloop.storage.lease import Lease, LeaseHeld, LeaseLost, Process
+from questloop.storage.lease import Lease, LeaseHeld, LeaseLost, Process, is_superseded
 from questloop.storage.store import AlreadyExists, NotFound, Store, open_store
 
 HERE = Process("host boot pid:[1]", 1, "100")
@@ -95,7 +95,7 @@ def test_live_writer_on_another_host_is_noticed(empty_store, time):
 def test_writer_that_was_followed_loses(empty_store, time):
     late = acquire(empty_store, time)
     acquire(empty_store, time, alive=False)
-    late.check()  # cannot know yet
+    assert late.trusted  # cannot know yet
     with pytest.raises(LeaseLost, match="a newer writer took over"):
         late.renew()
     with pytest.raises(LeaseLost, match="run the command again to resume"):
@@ -110,12 +110,56 @@ def test_writer_that_was_followed_loses(empty_store, time):
 def test_writer_that_cannot_renew_stops_before_another_may_start(empty_store, time):
     lease = acquire(empty_store, time)
     time.now += 20.0
-    lease.check()
+    assert lease.trusted
     time.now += 2.0
-    with pytest.raises(LeaseLost, match="could not be renewed in time"):
+    assert not lease.trusted
+
+
+def test_writer_goes_on_after_an_outage_where_nobody_came(empty_store, time):
+    lease = acquire(empty_store, time)
+    time.now += 500.0
+    lease.check()
+    assert lease.trusted
+    assert lease.fence == 1
+    commit_stage(empty_store, 0, Stage.ROLLOUTS, lease.fence, [])
+    time.now += 500.0
+    lease.renew()
+    commit_stage(empty_store, 0, Stage.EVALUATE, lease.fence, [])
+    with pytest.raises(LeaseHeld):
+        acquire(empty_store, time)
+    lease.release()
+    assert acquire(empty_store, time).fence == 4
+    with pytest.raises(LeaseLost, match="taken over"):
+        commit_stage(empty_store, 0, Stage.REWARD_MODEL, lease.fence, [])
+
+
+def test_writer_stops_after_an_outage_where_somebody_came(empty_store, time):
+    lease = acquire(empty_store, time, process=OTHER)
+    time.now += 500.0
+    newer = acquire(empty_store, time)
+    with pytest.raises(LeaseLost, match="a newer writer took over"):
         lease.check()
-    with pytest.raises(LeaseLost):
-        lease.renew()
+    newer.check()
+    assert newer.trusted
+
+
+def test_lost_reply_to_a_continuation(time):
+    store = Memory()
+    lease = acquire(store, time)
+    time.now += 500.0
+    real = store._put
+
+    def lost(key, data, **how):
+        real(key, data, **how)
+        raise UnavailableError("the reply was lost")
+
+    store._put = lost
+    with pytest.raises(UnavailableError):
+        lease.check()
+    store._put = real
+    lease.check()
+    assert lease.trusted
+    commit_stage(store, 0, Stage.ROLLOUTS, lease.fence, [])
 
 
 def test_a_store_belongs_to_one_run(empty_store, time):
@@ -309,11 +353,22 @@ class Writers(RuleBasedStateMachine):
             self.dead.add(process)
 
     def trusts(self, process):
+        return self.leases[process].trusted
+
+    @precondition(lambda self: self.cut_off - self.dead)
+    @rule(data=st.data())
+    def come_back(self, data):
+        """The store can be reached again: the writer goes on, or learns that it was followed."""
+        process = data.draw(st.sampled_from(sorted(self.cut_off - self.dead, key=lambda each: each.pid)))
+        followed = max(self.leases, key=lambda each: each.pid) != process
         try:
             self.leases[process].check()
         except LeaseLost:
-            return False
-        return True
+            assert followed
+        else:
+            assert not followed
+            assert not is_superseded(self.store, self.leases[process].fence)
+            self.cut_off.discard(process)
 
     @invariant()
     def one_live_process_trusts_its_lease(self):

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from questloop.errors import BadDataError
 from questloop.storage import keys
 from questloop.storage.keys import Stage
-from questloop.storage.lease import LeaseLost
+from questloop.storage.lease import LeaseLost, is_superseded
 from questloop.storage.store import AlreadyExists, NotFound, Store, StoredObject
 
 SCHEMA_VERSION = 1
@@ -77,7 +77,7 @@ def commit_stage(
         ),
         info=dict(info or {}),
     )
-    if store.exists(keys.lease(fence + 1)):
+    if is_superseded(store, fence):
         raise LeaseLost(f"commit of epoch {epoch} {stage}: fence {fence} was taken over by a newer writer")
     try:
         store.put_if_absent(keys.commit(epoch, stage), to_json(commit))

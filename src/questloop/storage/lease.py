@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -90,17 +90,21 @@ class Process:
 class Lease:
     """The right to write a run's store; a context manager that releases it.
 
-    A thread renews it. `check()` before every write that matters: it raises `LeaseLost` once the lease cannot
-    be trusted any more.
+    A thread renews it. `check()` comes before every write that matters. A writer that was cut off from the
+    store for too long continues its lease if nobody came meanwhile: it creates the next fence's document
+    itself, with its own token. `fence`, which object names carry, stays what it was.
     """
 
     def __init__(self, store: Store, holder: Holder, clock: Callable[[], float] = time.monotonic) -> None:
+        self.fence = holder.fence
+        self.run = holder.run
         self._store = store
-        self._holder = holder
+        self._holder = holder  # of the newest fence that is this writer's
         self._clock = clock
         self._count = 0
         self._lost: str | None = None
         self._renewed = clock()
+        self._renewing = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -147,34 +151,50 @@ class Lease:
         return lease
 
     @property
-    def fence(self) -> int:
-        return self._holder.fence
-
-    @property
-    def run(self) -> str:
-        return self._holder.run
+    def trusted(self) -> bool:
+        """Whether no other writer can be there; costs no request."""
+        in_time = self._clock() - self._renewed <= self._holder.lease_s * _TRUSTED_SHARE
+        return self._lost is None and in_time
 
     def check(self) -> None:
-        """Raise `LeaseLost` unless this is the writer; costs no request."""
-        if self._lost is None and self._clock() - self._renewed > self._holder.lease_s * _TRUSTED_SHARE:
-            self._lost = "it could not be renewed in time"
-        if self._lost is not None:
-            raise LeaseLost(
-                f"lease {self.fence} of run {self.run} on {self._store.url} is lost: {self._lost}; "
-                "run the command again to resume"
-            )
+        """Raise `LeaseLost` unless this is the writer. Costs a request only after an outage."""
+        if not self.trusted:
+            self.renew()
 
     def renew(self) -> None:
-        """Write a heartbeat; raises `LeaseLost` where a newer writer is there."""
-        self.check()
-        started = self._clock()
+        """Write a heartbeat, after an outage continue; `LeaseLost` where a newer writer is there."""
+        with self._renewing:
+            started = self._clock()
+            if not self.trusted:
+                self._continue()
+            self._put_beat()
+            if self._store.exists(keys.lease(self._holder.fence + 1)):
+                self._lose("a newer writer took over")
+            self._renewed = started
+
+    def _continue(self) -> None:
+        """Create the next fence as this writer's own."""
+        if self._lost is not None:
+            self._lose(self._lost)
+        following = self._holder.model_copy(update={"fence": self._holder.fence + 1})
+        try:
+            _create(self._store, following)
+        except LeaseHeld:
+            self._lose("a newer writer took over")
+        self._holder = following
+        log.warning("lease continued after an outage", run=self.run, fence=self.fence)
+
+    def _put_beat(self, released: bool = False) -> None:
         self._count += 1
-        beat = Beat(token=self._holder.token, count=self._count)
-        self._store.put(keys.lease_beat(self.fence), beat.model_dump_json().encode())
-        if self._store.exists(keys.lease(self.fence + 1)):
-            self._lost = "a newer writer took over"
-        self.check()
-        self._renewed = started
+        beat = Beat(token=self._holder.token, count=self._count, released=released)
+        self._store.put(keys.lease_beat(self._holder.fence), beat.model_dump_json().encode())
+
+    def _lose(self, reason: str) -> NoReturn:
+        self._lost = reason
+        raise LeaseLost(
+            f"lease {self.fence} of run {self.run} on {self._store.url} is lost: {reason}; "
+            "run the command again to resume"
+        )
 
     def release(self) -> None:
         """Give the store back; the next writer need not wait."""
@@ -184,8 +204,7 @@ class Lease:
             self._thread = None
         if self._lost is None:
             self._lost = "it was released"
-            beat = Beat(token=self._holder.token, count=self._count + 1, released=True)
-            self._store.put(keys.lease_beat(self.fence), beat.model_dump_json().encode())
+            self._put_beat(released=True)
 
     def __enter__(self) -> Lease:
         return self
@@ -210,8 +229,19 @@ class Lease:
             except LeaseLost as error:
                 log.error("lease lost", run=self.run, fence=self.fence, error=str(error))
                 return
-            except QuestloopError as error:  # check() raises once the lease's time is over
+            except QuestloopError as error:  # the next one, or check(), tries again
                 log.warning("lease not renewed", run=self.run, fence=self.fence, error=str(error))
+
+
+def is_superseded(store: Store, fence: int) -> bool:
+    """Whether a writer other than that of `fence` came after it; one request where none did."""
+    newest = fence
+    while store.exists(keys.lease(newest + 1)):
+        newest += 1
+    if newest == fence:
+        return False
+    first, last = _read(store, keys.lease(fence), Holder), _read(store, keys.lease(newest), Holder)
+    return first is None or last is None or first.token != last.token
 
 
 def holder_of(store: Store) -> Holder | None:
