@@ -104,7 +104,7 @@ def test_killed_with_no_warning_it_goes_on(store):
     command = [sys.executable, str(ROOT / "scripts/run_evaluator.py"), "--store", store.url, "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    folder = "zelda-episodes/scores/judgements"
+    folder = keys.judgements_prefix(0)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None and not any(store.list(folder)):
         time.sleep(0.005)

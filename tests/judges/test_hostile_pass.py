@@ -70,7 +70,7 @@ def answer(body, index):
 
 
 async def run(store, played, server, **settings):
-    values = {"llm_endpoint": server.url, "llm_timeout_s": 1, "llm_concurrency": 16} | settings
+    values = {"llm_endpoint": server.url, "llm_timeout_s": 60, "llm_concurrency": 16} | settings
     async with ChatClient(
         LLMSettings(**values), retry=RetryPolicy(max_attempts=2, base_s=0.01, cap_s=0.05)
     ) as client:
@@ -89,19 +89,26 @@ async def test_the_pass_finishes_and_the_rest_is_right(tmp_path, acts, supports_
     played = world(episodes=1, segments=len(acts))
     whole = WHOLE - (len(ROUNDS) - len(acts))
 
+    def act_of(number, model):
+        # Time is lost on these once, not three times.
+        spared = acts[number] in (Act.HANG, Act.DRIP) and model != "qwen25-7b"
+        return Act.GOOD if spared else acts[number]
+
     def script(body, index, attempt):
-        act = acts[place(body)]
+        act = act_of(place(body), body["model"])
         return Act.GOOD if place(body) >= whole and seed_of(body, index) != 2 else act
 
     async with hostile(script, answer, supports_n=supports_n) as server:
-        summary = await run(store, played, server)
+        summary = await run(store, played, server, llm_timeout_s=4 if supports_n else 60)
     reasons = Counter()
     judged_segments = 0
-    for number, (act, line) in enumerate(zip(acts, read_scores(store, 0), strict=True)):
-        seeds = [1, 2, 3] if act not in REASONS else [1, 3] if number >= whole else []
-        good = [value(number, seed) for seed in seeds]
-        judged_segments += bool(good)
+    for number, line in enumerate(read_scores(store, 0)):
+        answered = False
         for judged in line.judges.values():
+            act = act_of(number, judged.model)
+            seeds = [1, 2, 3] if act not in REASONS else [1, 3] if number >= whole else []
+            good = [value(number, seed) for seed in seeds]
+            answered |= bool(good)
             assert [vote.seed for vote in judged.votes] == seeds_of(0, 3)
             for vote in judged.votes:
                 right = (None, value(number, vote.seed)) if vote.seed in seeds else (REASONS.get(act), None)
@@ -110,6 +117,7 @@ async def test_the_pass_finishes_and_the_rest_is_right(tmp_path, acts, supports_
             assert judged.valid == len(seeds)
             assert judged.overall == (pytest.approx(median(good)) if good else None)
             assert judged.spread == (pytest.approx(max(good) - min(good)) if good else None)
+        judged_segments += answered
     assert summary.invalid == dict(sorted(reasons.items()))
     assert summary.judged == judged_segments
 

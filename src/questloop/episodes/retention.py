@@ -65,6 +65,7 @@ def _remove(store: Store, epoch: int, kept: set[int]) -> None:
                 store.delete([item.key])
         else:
             store.delete([item.key])
+    store.delete(entry.key for entry in store.list(keys.judgements_prefix(epoch)))
 
 
 def _is_needed(store: Store, key: str, kept: set[int]) -> bool:

@@ -62,7 +62,7 @@ async def evaluate_epoch(
     if not segments:
         raise UsageError(f"epoch {epoch} has no segments to judge; run `questloop rollouts` first")
     chosen = select(segments, settings.judge_budget, seed)
-    seats = [Seat.take(judge, store, client, settings.judge_votes, seed) for judge in JUDGES]
+    seats = [Seat.take(judge, store, epoch, client, settings.judge_votes, seed) for judge in JUDGES]
     if keep:
         open_pass(store, epoch, {seat.judge.name: seat.fingerprint for seat in seats}, restart)
 

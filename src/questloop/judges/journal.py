@@ -1,7 +1,7 @@
 """What a pass has judged so far, kept in the store as it goes.
 
-An answer's key is its judge, its fingerprint and the hash of its prompt, so the journal of a killed pass is
-the cache of every later one.
+An answer's key is its epoch, judge, fingerprint and the hash of its prompt, so the journal of a killed pass
+is the cache of every later one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from questloop.storage.store import NotFound, Store
 
 
 class Journal:
-    """Answers of one judge under one fingerprint."""
+    """Answers of one judge under one fingerprint to an epoch's prompts."""
 
-    def __init__(self, store: Store, judge: str, fingerprint: str) -> None:
-        self._store, self._judge, self._fingerprint = store, judge, fingerprint
-        listing = store.list(keys.judgement_prefix(judge, fingerprint))
+    def __init__(self, store: Store, epoch: int, judge: str, fingerprint: str) -> None:
+        self._store, self._place = store, (epoch, judge, fingerprint)
+        listing = store.list(keys.judgement_prefix(epoch, judge, fingerprint))
         self._done = {entry.key.rpartition("/")[2].removesuffix(".json") for entry in listing}
 
     def __contains__(self, content: str) -> bool:
@@ -28,7 +28,7 @@ class Journal:
 
     def read(self, content: str) -> JudgeScores:
         """The answer to the prompt of that hash."""
-        key = keys.judgement(self._judge, self._fingerprint, content)
+        key = keys.judgement(*self._place, content)
         try:
             return JudgeScores.model_validate_json(self._store.get(key))
         except ValidationError:
@@ -38,7 +38,7 @@ class Journal:
         """Keep an answer, unless asking again could mend it: no quorum because requests failed."""
         if not scores.quorum and any(vote.invalid in TRANSPORT for vote in scores.votes):
             return
-        key = keys.judgement(self._judge, self._fingerprint, content)
+        key = keys.judgement(*self._place, content)
         self._store.put(key, scores.model_dump_json().encode())
         self._done.add(content)
 

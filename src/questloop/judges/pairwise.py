@@ -88,7 +88,7 @@ async def compare_epoch(
     if not chosen:
         raise UsageError(f"epoch {epoch}: pairs need segments of two episodes or more")
     asked = [order for a, b in chosen for order in ((a, b), (b, a))]
-    seat = Seat.take(PAIRWISE, store, client, settings.judge_votes, seed)
+    seat = Seat.take(PAIRWISE, store, epoch, client, settings.judge_votes, seed)
 
     def make(number: int) -> Case:
         first, second = asked[number]

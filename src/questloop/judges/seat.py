@@ -43,13 +43,13 @@ class Seat:
     """judgements in a row that no request answered"""
 
     @classmethod
-    def take(cls, judge: Judge, store: Store, client: ChatClient, votes: int, seed: int) -> Seat:
+    def take(cls, judge: Judge, store: Store, epoch: int, client: ChatClient, votes: int, seed: int) -> Seat:
         """Find the judge's model, its fingerprint and what it has judged before."""
         route = client.route(judge.role)
         scorer = rules.VERSION if route.model.startswith(DETERMINISTIC_PREFIX) else ""
         mark = judge_fingerprint(judge, route.model, route.images, votes, scorer)
         voter = Voter(client, judge, route.model, mark, seeds_of(seed, votes))
-        return cls(judge, route, voter, Journal(store, judge.name, mark))
+        return cls(judge, route, voter, Journal(store, epoch, judge.name, mark))
 
     @property
     def fingerprint(self) -> str:
@@ -78,7 +78,8 @@ class Seat:
         if content in self.journal:
             self.answers[case.segment_id] = await asyncio.to_thread(self.journal.read, content)
             return
-        answer = await self.voter.ask(messages(self.judge, case, self.route.images))
+        prompt = await asyncio.to_thread(messages, self.judge, case, self.route.images)
+        answer = await self.voter.ask(prompt)
         self._measure(answer)
         self._listen(answer)
         await asyncio.to_thread(self.journal.write, content, answer)

@@ -140,13 +140,18 @@ def labels(epoch: int) -> str:
     return f"{EPISODES}/scores/{_epoch(epoch)}/labels.jsonl"
 
 
-def judgement_prefix(judge: str, fingerprint: str) -> str:
-    return f"{EPISODES}/scores/judgements/{_plain(judge)}/{_plain(fingerprint)}"
+def judgements_prefix(epoch: int) -> str:
+    """Journal and cache of the epoch's judge passes."""
+    return f"{EPISODES}/scores/{_epoch(epoch)}/judgements"
 
 
-def judgement(judge: str, fingerprint: str, content: str) -> str:
-    """One judge's answer to one prompt: journal and cache of judge passes. `content` is the prompt's hash."""
-    return f"{judgement_prefix(judge, fingerprint)}/{_plain(content)}.json"
+def judgement_prefix(epoch: int, judge: str, fingerprint: str) -> str:
+    return f"{judgements_prefix(epoch)}/{_plain(judge)}/{_plain(fingerprint)}"
+
+
+def judgement(epoch: int, judge: str, fingerprint: str, content: str) -> str:
+    """One judge's answer to one prompt, whose hash is `content`."""
+    return f"{judgement_prefix(epoch, judge, fingerprint)}/{_plain(content)}.json"
 
 
 def checkpoint_prefix(epoch: int) -> str:
