@@ -1,9 +1,11 @@
 import io
 import json
+import threading
 
 import pytest
 from rich.console import Console
 
+from questloop.errors import UnavailableError
 from questloop.telemetry import progress
 from questloop.telemetry.progress import ProgressFile, progress_bar
 
@@ -32,6 +34,7 @@ def file(written, clock):
 
 def test_the_document_is_the_published_one(file, written):
     file.update(3, "rollouts", 50, 200, rate=10.0)
+    file.flush()
     assert " ".join(written[0]) == (
         "schema_version run epoch stage step steps_total rate eta_s started updated latest errors"
     )
@@ -49,10 +52,13 @@ def test_it_is_written_every_two_seconds_and_at_what_matters(file, written, cloc
     for step in range(100):
         clock.now += 0.1
         file.update(0, "rollouts", step, 100)
+        file.flush()
     assert 4 <= len(written) <= 6
     file.update(0, "rollouts", 100, 100)
+    file.flush()
     assert written[-1]["step"] == 100
     file.update(0, "evaluate", 0, 10)
+    file.flush()
     assert written[-1]["stage"] == "evaluate"
     file.error("the judge is away")
     file.finish_epoch({"return": 1.5})
@@ -68,6 +74,26 @@ def test_errors_are_bounded_and_nan_is_refused(file, written):
     assert [item["message"] for item in written[-1]["errors"]] == [str(number) for number in range(30, 50)]
     with pytest.raises(ValueError, match="JSON"):
         file.finish_epoch({"return": float("nan")})
+
+
+def test_a_store_that_is_away_holds_nobody_up(monkeypatch):
+    monkeypatch.setattr(progress, "FLUSH_S", 0.01)
+    gate, written = threading.Event(), []
+
+    def write(data):
+        gate.wait()
+        if not written:
+            written.append("failed")
+            raise UnavailableError("the store is away")
+        written.append(json.loads(data)["step"])
+
+    file = ProgressFile(write, "r1", Clock())
+    for step in (1, 2, 100):
+        file.update(0, "rollouts", step, 100)
+    file.error("the store is away")
+    gate.set()
+    file._writer.flush(30)
+    assert written == ["failed", 100]
 
 
 def test_nothing_is_printed_where_nobody_watches():

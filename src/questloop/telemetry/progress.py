@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +22,16 @@ from rich.progress import (
 from rich.progress import Task as RichTask
 from rich.text import Text
 
+from questloop.telemetry.logs import get_logger
+
 Tell = Callable[[int, int], None]
 """Called with what is done and of how many."""
 
 SHOW_AFTER_S = 2.0
 WRITE_EVERY_S = 2.0
+FLUSH_S = 5.0
+
+log = get_logger(__name__)
 
 
 @contextmanager
@@ -69,6 +75,8 @@ class _Rate(ProgressColumn):
 class ProgressFile:
     """Writes `progress.json` by `write`, at most every two seconds but for what ends a stage or fails.
 
+    It writes in a thread and logs what fails: a store that is slow or away holds nobody up.
+
     Document: run, epoch, stage, step, steps_total, rate (1/s), eta_s, started, updated, latest (the latest
     epoch's table), errors (the last 20).
     """
@@ -76,7 +84,7 @@ class ProgressFile:
     def __init__(
         self, write: Callable[[bytes], object], run: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._write, self._clock = write, clock
+        self._writer, self._clock = _LatestWriter(write), clock
         self._written: float | None = None
         self._document: dict[str, Any] = {
             "schema_version": 1,
@@ -106,23 +114,65 @@ class ProgressFile:
         """The epoch's row of the closing table."""
         self._document["latest"] = table
         self._put(now=True)
+        self.flush()
 
     def finish(self) -> None:
         """The run is over."""
         self._document |= {"stage": "finished", "eta_s": 0.0}
         self._put(now=True)
+        self.flush()
 
     def error(self, message: str) -> None:
         """Something that a person should see."""
         self._document["errors"] = [*self._document["errors"], {"at": _now(), "message": message}][-20:]
         self._put(now=True)
+        self.flush()
+
+    def flush(self) -> None:
+        """Wait for the last write, for a few seconds at most."""
+        self._writer.flush(FLUSH_S)
 
     def _put(self, now: bool) -> None:
         if not now and self._written is not None and self._clock() - self._written < WRITE_EVERY_S:
             return
         self._written = self._clock()
         self._document["updated"] = _now()
-        self._write(json.dumps(self._document, allow_nan=False).encode() + b"\n")
+        self._writer.put(json.dumps(self._document, allow_nan=False).encode() + b"\n")
+
+
+class _LatestWriter:
+    """Writes the newest of what it was given."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._waiting: bytes | None = None
+        self._busy = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def put(self, data: bytes) -> None:
+        with self._changed:
+            self._waiting = data
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="progress", daemon=True)
+            self._thread.start()
+
+    def flush(self, timeout_s: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting is None and not self._busy, timeout_s)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._waiting is not None)
+                data, self._waiting, self._busy = self._waiting, None, True
+            try:
+                self._write(data or b"")
+            except Exception as error:
+                log.warning("progress not written", error=str(error))
 
 
 def _now() -> str:
