@@ -26,20 +26,20 @@ def opened(data):
 
 
 def test_rooms_lie_where_their_numbers_say():
-    image = opened(overworld_map({(0, 0x21): 5, (0, 0x32): 1, (3, 0x01): 9}, {(0, 0x21): png("red")}))
+    image = opened(overworld_map({(0, 0x21): 5, (0, 0x32): 1, (3, 0x01): 9}, {(0, 0x21): png("red")}, 0))
     assert image.shape == (2 * 128, 2 * 160, 3)
     assert tuple(image[64, 80]) == (255, 0, 0), "the picture of the north-west room"
     assert tuple(image[128 + 64, 80]) != (255, 0, 0), "the south-west room was never entered"
 
 
 def test_interiors_leave_the_overworld_out():
-    image = opened(interior_map({(0, 1): 5, (3, 1): 2, (4, 7): 1}, {}))
+    image = opened(interior_map({(0, 1): 5, (3, 1): 2, (4, 7): 1}, {}, 0))
     assert image.shape == (128, 2 * 160, 3)
 
 
 def test_nothing_visited_is_no_map():
-    assert overworld_map({}, {}) is None
-    assert interior_map({(0, 1): 3}, {}) is None
+    assert overworld_map({}, {}, 0) is None
+    assert interior_map({(0, 1): 3}, {}, 0) is None
 
 
 def test_a_filmstrip_keeps_the_first_and_the_last_frame():

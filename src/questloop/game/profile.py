@@ -120,6 +120,7 @@ class Profile:
     items: tuple[str, ...] = ()
     details: TapLayout | None = None
     sanity: Sanity = field(default_factory=lambda: Sanity(dict.fromkeys(range(8), (16, 16))))
+    room_top: int = 16  # first pixel row of the room on the screen; above it stands the status bar
     action_mask: Bools = field(default_factory=lambda: np.ones(ACTION_COUNT, np.bool_))
     sha256s: tuple[str, ...] = ()
     walkthrough: str = ""

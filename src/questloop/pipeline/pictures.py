@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 ROOM_WIDTH, ROOM_HEIGHT = 160, 128
-STATUS_BAR_HEIGHT = 16
+OVERWORLD = 0
 _UNSEEN = (38, 42, 50)
 _HEAT = (255, 122, 26)
 _TEXT = "#123456"  # stands for the page's own text colour until `_themed` puts it in
@@ -29,34 +29,33 @@ class Series:
     y: Sequence[float]
 
 
-def overworld_map(visits: Mapping[Room, int], pictures: Mapping[Room, bytes], group: int = 0) -> bytes | None:
-    """Rooms of a group laid out by the nibbles of their number (row high, column low), tinted by visits.
+def overworld_map(visits: Mapping[Room, int], pictures: Mapping[Room, bytes], room_top: int) -> bytes | None:
+    """Rooms of group 0 laid out by the nibbles of their number (row high, column low), with their visits.
 
-    Returns PNG bytes, or None where no room of the group was visited.
+    `room_top`: first pixel row of the room in a picture. Returns PNG bytes, or None where none was visited.
     """
-    rooms = sorted(room for (room_group, room), count in visits.items() if room_group == group and count > 0)
+    rooms = sorted(room for (group, room), count in visits.items() if group == OVERWORLD and count > 0)
     if not rooms:
         return None
     rows, columns = [room >> 4 for room in rooms], [room & 15 for room in rooms]
     places = {room: ((room & 15) - min(columns), (room >> 4) - min(rows)) for room in rooms}
     return _tile_rooms(
-        {(group, room): place for room, place in places.items()},
+        {(OVERWORLD, room): place for room, place in places.items()},
         (max(columns) - min(columns) + 1, max(rows) - min(rows) + 1),
         visits,
         pictures,
+        room_top,
     )
 
 
-def interior_map(
-    visits: Mapping[Room, int], pictures: Mapping[Room, bytes], outside: int = 0
-) -> bytes | None:
-    """Rooms of every group but `outside`, in numerical order, eight to a row. PNG bytes or None."""
-    rooms = sorted(key for key, count in visits.items() if key[0] != outside and count > 0)
+def interior_map(visits: Mapping[Room, int], pictures: Mapping[Room, bytes], room_top: int) -> bytes | None:
+    """Rooms of every group but 0, in numerical order, eight to a row. PNG bytes or None."""
+    rooms = sorted(key for key, count in visits.items() if key[0] != OVERWORLD and count > 0)
     if not rooms:
         return None
     width = min(8, len(rooms))
     places = {room: (index % width, index // width) for index, room in enumerate(rooms)}
-    return _tile_rooms(places, (width, math.ceil(len(rooms) / width)), visits, pictures)
+    return _tile_rooms(places, (width, math.ceil(len(rooms) / width)), visits, pictures, room_top)
 
 
 def filmstrip(frames: Sequence[tuple[int, bytes]], most: int = 6) -> bytes | None:
@@ -123,6 +122,7 @@ def _tile_rooms(
     size: tuple[int, int],
     visits: Mapping[Room, int],
     pictures: Mapping[Room, bytes],
+    room_top: int,
 ) -> bytes:
     canvas = Image.new("RGB", (size[0] * ROOM_WIDTH, size[1] * ROOM_HEIGHT), _UNSEEN)
     draw = ImageDraw.Draw(canvas)
@@ -130,9 +130,7 @@ def _tile_rooms(
     for room, (column, row) in places.items():
         left, top = column * ROOM_WIDTH, row * ROOM_HEIGHT
         if room in pictures:
-            picture = _open(pictures[room]).crop(
-                (0, STATUS_BAR_HEIGHT, ROOM_WIDTH, STATUS_BAR_HEIGHT + ROOM_HEIGHT)
-            )
+            picture = _open(pictures[room]).crop((0, room_top, ROOM_WIDTH, room_top + ROOM_HEIGHT))
             canvas.paste(picture, (left, top))
         # a logarithm, since the first room sees a thousand times the visits of the last
         heat = math.log1p(visits[room]) / math.log1p(most)

@@ -13,6 +13,8 @@ from markupsafe import Markup
 
 from questloop.episodes.reader import SegmentReader, SegmentView
 from questloop.episodes.retention import retired_epochs
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline import pictures, table
 from questloop.pipeline.pictures import Room, Series
@@ -23,7 +25,6 @@ from questloop.storage.keys import MODELS, Stage
 from questloop.storage.store import Store
 
 REPORT_KEY = f"{MODELS}/pipeline/report.html"
-OVERWORLD = 0
 
 
 def write_report(store: Store, settings: Settings) -> str:
@@ -49,7 +50,7 @@ def render(store: Store, settings: Settings) -> str:
         rows=[table.cells(row) for row in rows],
         legend=table.LEGEND,
         charts=_charts(played),
-        maps=_maps(played, segments, gone),
+        maps=_maps(played, segments, gone, profile_for(Rom.load(settings.game.rom_path)).room_top),
         milestone_epochs=epochs,
         milestones=_milestones(played),
         segments=segments.best_and_worst(set(committed_epochs(store, Stage.EVALUATE)) - gone),
@@ -124,7 +125,7 @@ class _Segments:
 
 
 def _maps(
-    played: dict[int, dict[str, Any]], segments: _Segments, gone: frozenset[int]
+    played: dict[int, dict[str, Any]], segments: _Segments, gone: frozenset[int], room_top: int
 ) -> list[tuple[str, str]]:
     visits: Counter[Room] = Counter()
     for info in played.values():
@@ -133,8 +134,8 @@ def _maps(
             visits[int(group), int(room, 16)] += count
     shots = segments.room_pictures(played.keys() - gone, set(visits))
     maps = [
-        ("Overworld", pictures.overworld_map(visits, shots, OVERWORLD)),
-        ("Houses, caves and dungeons", pictures.interior_map(visits, shots, OVERWORLD)),
+        ("Overworld", pictures.overworld_map(visits, shots, room_top)),
+        ("Houses, caves and dungeons", pictures.interior_map(visits, shots, room_top)),
     ]
     return [(title, _base64(image)) for title, image in maps if image is not None]
 

@@ -64,6 +64,7 @@ PROFILE = Profile(
     milestones=MILESTONES,
     items=ITEMS,
     goal="finished",
+    room_top=0,
     details=DETAILS,
     sanity=SANITY,
     walkthrough="mossgrove.inputs",
