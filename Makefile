@@ -35,6 +35,10 @@ $(VENV)/.dev: $(VENV)/.base
 	$(BIN)/pip install -q -c requirements.lock -e '.[dev]'
 	@touch $@
 
+bench: $(VENV)/.base  ## install the peers, measure, write build/bench.json
+	$(BIN)/pip install -q -c requirements.lock -e '.[peers]'
+	$(BIN)/questloop bench --json --output build/bench.json $(ARGS)
+
 clean:  ## remove what was built
 	rm -rf $(VENV) build
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from questloop.cli import doctor, evaluate, grpo, judge, loop, play, states, verify
+from questloop.cli import bench, doctor, evaluate, grpo, judge, loop, play, states, verify
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -39,6 +39,7 @@ app.command()(loop.rollouts)
 app.command()(evaluate.evaluate)
 app.command()(loop.reward_model)
 app.command()(loop.report)
+app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.command()(play.play)
 app.command()(verify.verify)

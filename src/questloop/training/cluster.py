@@ -70,7 +70,11 @@ def _join(address: str) -> None:
 
 
 def _start(settings: TrainingSettings) -> None:
-    layout = choose_layout(settings, machine_cores(), machine_memory_mb())
+    start_local(choose_layout(settings, machine_cores(), machine_memory_mb()).runners)
+
+
+def start_local(runners: int) -> None:
+    """Start Ray in this machine, with room for so many runners whatever its cores."""
     os.environ.update(_WORKER_ENV)
     source = str(Path(questloop.__file__).parent.parent)
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -78,7 +82,7 @@ def _start(settings: TrainingSettings) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([source, *filter(None, known)])
     ray.init(
         address="local",
-        num_cpus=layout.runners,
+        num_cpus=runners,
         object_store_memory=_OBJECT_STORE_BYTES,
         include_dashboard=False,
         log_to_driver=False,

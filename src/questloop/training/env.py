@@ -104,14 +104,16 @@ class QuestVectorEnv(gym.vector.VectorEnv[NDArray[np.float32], NDArray[np.int64]
         num_envs: int = 1,
         rom_path: Path | str | None = None,
         autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP,
+        slots: GameEnv | None = None,
         **settings: Any,
     ) -> None:
+        """`slots`: an environment to step instead of one made from the other arguments."""
         if autoreset_mode is AutoresetMode.DISABLED:
             raise UsageError("autoreset_mode: SAME_STEP or NEXT_STEP; a slot cannot wait for the others")
-        self.num_envs = num_envs
+        self.slots = slots or _game_env(num_envs, rom_path, settings)
+        self.num_envs = num_envs = self.slots.num_slots
         self.metadata = self.metadata | {"autoreset_mode": autoreset_mode}
         self._next_step = autoreset_mode is AutoresetMode.NEXT_STEP
-        self.slots = _game_env(num_envs, rom_path, settings)
         self.single_observation_space = _observation_space()
         self.single_action_space = gym.spaces.Discrete(ACTION_COUNT)
         self.observation_space = gym.vector.utils.batch_space(self.single_observation_space, num_envs)

@@ -24,7 +24,7 @@ class Corridor:
 
     def __init__(self, num_slots: int, length: int = 10, limit: int = 50) -> None:
         self.num_slots, self.length, self.limit = num_slots, length, limit
-        self.observation_shape = (length,)
+        self.observation_shape: tuple[int, ...] = (length,)
         self.final_obs = np.zeros((num_slots, length), np.float32)
         self.position = np.zeros(num_slots, np.int64)
         self.age = np.zeros(num_slots, np.int64)

@@ -1,0 +1,67 @@
+"""`questloop bench`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from questloop.training.bench.figures import BenchReport
+
+
+def bench(
+    full: Annotated[
+        bool, typer.Option("--full", help="more rounds, and memory over 30 million frames")
+    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="show where the time goes")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document")] = False,
+    output: Annotated[Path | None, typer.Option(help="also write the JSON there")] = None,
+) -> None:
+    """Measure throughput beside the emulator's limit, stock RLlib and Stable-Baselines3.
+
+    Example: questloop bench --json --output build/bench.json
+    """
+    from questloop.training.bench.run import run_bench
+
+    report = run_bench(full, profile, say=lambda text: typer.echo(f"  {text}", err=True))
+    document = json.dumps(report.to_json(), allow_nan=False, indent=1)
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(document + "\n")
+    if as_json:
+        typer.echo(document)
+    else:
+        _print_table(report)
+    if report.profile:
+        typer.echo(report.profile, err=as_json)
+
+
+def _print_table(report: BenchReport) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    machine = report.machine
+    console.print(f"{machine['cpu']}, {machine['cores']} cores, load {machine['load']}")
+    console.print(", ".join(f"{name} {found}" for name, found in machine["versions"].items()))
+    if machine["busy"]:
+        console.print("[bold red]The machine is busy: ratios are rough, rates are too low.[/]")
+    table = Table("figure", "median", "range", "target", "")
+    for name, figure in report.figures.items():
+        table.add_row(
+            name,
+            _number(figure.value),
+            f"{_number(figure.low)} - {_number(figure.high)}",
+            _number(figure.target),
+            {True: "met", False: "[bold]short[/]", None: ""}[figure.met] or figure.note,
+        )
+    console.print(table)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,105 @@
+"""Figures of a bench run, each with its spread and its target."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from questloop.training.autoscale import machine_cores, machine_memory_mb
+
+BUSY_LOAD = 0.5
+"""Load a core, before the bench starts, above which figures are not to be trusted."""
+
+_PACKAGES = ("pyboy", "ray", "torch", "numpy", "gymnasium", "stable-baselines3")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Median, lowest and highest of several measurements; None where it was not measured, with the reason."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    target: float | None = None
+    note: str = ""
+    at_most: bool = False  # the target is an upper bound
+
+    @classmethod
+    def of(cls, values: Sequence[float], target: float | None = None, note: str = "") -> Figure:
+        """The median of `values` and their range."""
+        return cls(median(values), min(values), max(values), target, note)
+
+    @classmethod
+    def missing(cls, note: str, target: float | None = None) -> Figure:
+        """A figure that was not measured."""
+        return cls(None, target=target, note=note)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it keeps to its target; None where there is none."""
+        if self.value is None or self.target is None:
+            return None
+        return self.value <= self.target if self.at_most else self.value >= self.target
+
+    def to_json(self) -> dict[str, Any]:
+        """As the contract of `questloop bench --json` has it."""
+        return {
+            "value": self.value,
+            "min": self.low,
+            "max": self.high,
+            "target": self.target,
+            "note": self.note,
+        }
+
+
+@dataclass
+class BenchReport:
+    """A machine and what was measured on it."""
+
+    machine: dict[str, Any]
+    figures: dict[str, Figure] = field(default_factory=dict)
+    profile: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `questloop bench --json`."""
+        return {
+            "machine": self.machine,
+            "figures": {name: figure.to_json() for name, figure in self.figures.items()},
+        }
+
+
+def describe_machine() -> dict[str, Any]:
+    """CPU, versions and load; `busy` where other work would spoil the figures."""
+    load = os.getloadavg()[0]
+    cores = machine_cores()
+    return {
+        "cpu": _cpu_name(),
+        "cores": cores,
+        "memory_mb": round(machine_memory_mb()),
+        "load": round(load, 2),
+        "busy": load > BUSY_LOAD * cores,
+        "python": platform.python_version(),
+        "versions": {name: found for name in _PACKAGES if (found := _version(name))},
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
