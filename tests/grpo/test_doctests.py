@@ -6,6 +6,7 @@ import importlib
 import pytest
 
 MODULES = (
+    "judge_recipe",
     "text",
     "rewards",
     "judge_rewards",

@@ -161,6 +161,56 @@ def label(
         typer.echo(f"{name:10} {'not known' if value is None else f'{value:+.3f}'}")
 
 
+@app.command()
+def export(
+    out: Annotated[Path, typer.Option("--out", help="folder to write, then a --dataset of questloop grpo")],
+    epochs: Annotated[
+        list[int] | None, typer.Option("--epoch", help="epochs to take; unset: every committed one")
+    ] = None,
+    tasks: Annotated[
+        list[str] | None, typer.Option("--task", help="pair, milestone or band; unset: the first two")
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="most pairs to train on")] = 4000,
+    held_out: Annotated[float, typer.Option(min=0.01, max=0.99, help="share of episodes held out")] = 0.25,
+    seed: Annotated[int, typer.Option(help="of the split and the pairs")] = 0,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a dataset that teaches a judge, from segments whose outcome is known, split by episode.
+
+    Examples:
+
+        questloop judge export --out runs/judge-data
+
+        questloop judge export --out runs/judge-data --epoch 3 --epoch 4 --task pair --json
+    """
+    import json
+
+    from questloop.episodes.reader import SegmentReader
+    from questloop.errors import UsageError
+    from questloop.grpo.judge_data import Task, build
+    from questloop.pipeline.judge_records import judged_segments
+    from questloop.storage.commit import committed_epochs
+    from questloop.storage.keys import Stage
+    from questloop.storage.store import open_store
+
+    asked = tasks or [Task.PAIR, Task.MILESTONE]
+    unknown = sorted(set(asked) - set(Task))
+    if unknown:
+        raise UsageError(f"--task {' '.join(unknown)}: choose from {', '.join(Task)}")
+    where = open_store(settings_module.load(config, {"store_url": store}).store)
+    chosen = epochs or list(committed_epochs(where, Stage.ROLLOUTS))
+    segments = list(judged_segments(SegmentReader(where), chosen))
+    dataset = build(segments, [Task(task) for task in asked], held_out, pairs=pairs, seed=seed)
+    dataset.write(out)
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "epochs": chosen, **dataset.about}))
+        return
+    typer.echo(f"{len(segments)} segments with known outcomes of {len(chosen)} epochs")
+    typer.echo(f"{len(dataset.train)} questions to train on, {len(dataset.held_out)} held out, in {out}")
+
+
 def _offer(url: str, models: dict[str, str], more: str = "") -> None:
     """Say how to use the server, and serve until Ctrl-C."""
     names = " ".join(f"LLM_MODEL_{role.upper()}={name}" for role, name in models.items())

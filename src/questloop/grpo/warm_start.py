@@ -18,7 +18,6 @@ from questloop.grpo.preflight import Plan
 # Options of the GRPO configuration that mean the same for a supervised phase.
 _SHARED = (
     "per_device_train_batch_size",
-    "gradient_accumulation_steps",
     "gradient_checkpointing",
     "max_grad_norm",
     "weight_decay",
@@ -39,7 +38,8 @@ def warm_start(
 ) -> Path | None:
     """Train on prompt and `--warm_start_column` and return the folder of the result; None if stopped.
 
-    The loss is on the completion alone. A finished warm start is taken as it is, a half-done one goes on.
+    The loss is on the completion alone; a step takes one batch, without accumulation. A finished warm start
+    is taken as it is, a half-done one goes on.
     """
     folder = Path(trainer.output_dir or ".") / "warm_start"
     finished = folder / "model"

@@ -1,0 +1,159 @@
+"""Step 3: the same held-out pairs for the rule-based judge and a logistic regression, and the table of all.
+
+    python benchmarks/judges/report.py --data build/judges
+
+reads what `train.py` wrote and writes `benchmarks/judges/results.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from common import dataset_of, held_out_pairs, read_segments
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from questloop.grpo.judge_data import JudgedSegment, split_by_episode
+from questloop.grpo.judge_eval import agreement, correct
+from questloop.judges import rules
+from questloop.llm.routes import Role
+
+RESULTS = Path(__file__).with_name("results.json")
+COMMAND = (
+    "python benchmarks/judges/collect.py --store STORE && "
+    "python benchmarks/judges/train.py --model SMOLLM2 --seeds 0 1 2 && python benchmarks/judges/report.py"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("build/judges"))
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    segments = read_segments(arguments.data)
+    features = np.load(arguments.data / "observations.npz")["features"]
+    runs = [
+        json.loads(path.read_text("utf-8")) for path in sorted(arguments.data.glob("runs/seed_*/judge.json"))
+    ]
+    hits: dict[str, list[np.ndarray]] = {}
+    episodes = []
+    aucs: dict[str, list[float]] = {}
+    for run in runs:
+        measured, auc = measure(run, segments, features)
+        episode_of = {segment.segment_id: segment.episode_id for segment in segments}
+        episodes.append([(episode_of[a], episode_of[b]) for a, b in run["pairs"]])
+        for name, values in measured.items():
+            hits.setdefault(name, []).append(values)
+        for name, value in auc.items():
+            aucs.setdefault(name, []).append(value)
+    judges = {
+        name: vars(agreement(values, episodes)) | {"by_seed": [round(float(run.mean()), 4) for run in values]}
+        for name, values in hits.items()
+    }
+    for name, values in aucs.items():
+        judges[name]["milestone_auc"] = round(float(np.mean(values)), 4)
+    document = {
+        "command": COMMAND,
+        "seeds": [run["seed"] for run in runs],
+        "held_out_pairs": sum(len(run["pairs"]) for run in runs),
+        "judges": judges,
+        "segments": runs[0]["about"]["segments"],
+        "episodes": runs[0]["about"]["episodes"],
+        "followed_by_a_milestone": runs[0]["about"]["followed_by_a_milestone"],
+        "format_share": {
+            moment: round(float(np.mean([run["said"][moment]["format_share"] for run in runs])), 4)
+            for moment in runs[0]["said"]
+        },
+        "training": training_figures(arguments.data / "runs", runs),
+    }
+    arguments.out.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    for name, judge in judges.items():
+        interval = f"[{judge['low']:.3f}, {judge['high']:.3f}]"
+        print(f"{name:24} {judge['accuracy']:.3f}  {interval}  {judge['by_seed']}")
+
+
+def measure(
+    run: dict, segments: list[JudgedSegment], features: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Hits of every judge on the pairs of one seed, and how well each ranks single segments (AUC)."""
+    dataset = dataset_of(segments, run["seed"])
+    if [list(pair) for pair in held_out_pairs(dataset)] != run["pairs"]:
+        raise SystemExit(f"seed {run['seed']}: the pairs are not those that were trained on; train again")
+    by_id = {segment.segment_id: index for index, segment in enumerate(segments)}
+    logistic = logistic_scores(segments, features, run["seed"])
+    rule = np.array([rules_overall(segment.text) for segment in segments])
+    better = np.array([by_id[a] for a, _ in run["pairs"]])
+    worse = np.array([by_id[b] for _, b in run["pairs"]])
+    rule_based = [
+        rules.compare(segments[a].text, segments[b].text)["overall"]
+        for a, b in zip(better, worse, strict=True)
+    ]
+    hits = {
+        "rule_based": correct(np.array(rule_based)),
+        "logistic": correct(0.5 + (logistic[better] - logistic[worse])),
+        **{
+            f"small_llm_{moment}": correct(np.array(said["preferences"]))
+            for moment, said in run["said"].items()
+        },
+    }
+    singles = np.array([by_id[segment] for segment in run["milestone_segments"]])
+    truth = np.array([segments[index].outcome for index in singles])
+    auc = {
+        "rule_based": roc_auc_score(truth, rule[singles]),
+        "logistic": roc_auc_score(truth, logistic[singles]),
+    }
+    for moment, said in run["said"].items():
+        auc[f"small_llm_{moment}"] = roc_auc_score(truth, said["milestone"])
+    return hits, auc
+
+
+def logistic_scores(segments: list[JudgedSegment], features: np.ndarray, seed: int) -> np.ndarray:
+    """Probability of a milestone by logistic regression on observations of the training episodes."""
+    train, _ = split_by_episode(segments, 0.25, seed)
+    trained = {segment.segment_id for segment in train}
+    rows = np.array([segment.segment_id in trained for segment in segments])
+    outcomes = np.array([segment.outcome for segment in segments])
+    groups = np.array([segment.episode_id for segment in segments])
+    folds = list(GroupKFold(n_splits=5).split(features[rows], outcomes[rows], groups[rows]))
+    model = make_pipeline(
+        StandardScaler(),
+        LogisticRegressionCV(Cs=np.logspace(-4, 1, 6), cv=folds, max_iter=2000, scoring="roc_auc"),
+    )
+    model.fit(features[rows], outcomes[rows])
+    return model.predict_proba(features)[:, 1]
+
+
+def rules_overall(text: str) -> float:
+    """The rule-based state judge's overall score."""
+    return float(rules.judge(Role.STATE, text, None)["overall"] or 0.0)
+
+
+def training_figures(folder: Path, runs: list[dict]) -> dict:
+    """Speed and memory of the GRPO phase, from the metrics of the runs."""
+    rates, peaks, rewards = [], [], []
+    for run in runs:
+        text = (folder / f"seed_{run['seed']}" / "grpo_metrics.jsonl").read_text("utf-8")
+        lines = [line for line in map(json.loads, text.splitlines()) if "loss" in line]
+        rates.append(float(np.median([line["completion_tokens_per_s"] for line in lines])))
+        peaks.append(max(line.get("gpu_memory_peak_mb", 0) for line in lines))
+        rewards.append(
+            [round(float(np.mean([line["reward"] for line in part])), 3) for part in (lines[:5], lines[-5:])]
+        )
+    return {
+        "device": runs[0]["device"],
+        "steps": runs[0]["steps"],
+        "seconds": [run["seconds"] for run in runs],
+        "completion_tokens_per_s": [round(rate, 1) for rate in rates],
+        "gpu_memory_peak_mb": peaks,
+        "reward_first_and_last_5_steps": rewards,
+    }
+
+
+if __name__ == "__main__":
+    main()

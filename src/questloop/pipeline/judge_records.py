@@ -1,0 +1,43 @@
+"""Judged segments out of a store: what judges that learn are trained on, and measured by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from questloop.episodes.reader import SegmentReader
+from questloop.grpo.judge_data import JudgedSegment
+from questloop.judges.compress import compress
+from questloop.judges.outcomes import HORIZON_STEPS
+from questloop.pipeline.judging import outcomes
+
+# Two of these in one question stay well inside the 8,192 tokens of the small model.
+TOKEN_BUDGET = 350
+
+
+def judged_segments(
+    reader: SegmentReader, epochs: Sequence[int], token_budget: int = TOKEN_BUDGET
+) -> Iterator[JudgedSegment]:
+    """Exported segments of `epochs` whose outcome is known, with a summary of at most `token_budget` tokens.
+
+    The progress of a segment is the unshaped return of its episode in the `HORIZON_STEPS` after it.
+    """
+    for epoch in epochs:
+        known = outcomes(reader, epoch)
+        exported = set(reader.list(epoch))
+        for record in reader.episodes(epoch):
+            for entry in record.segments:
+                if entry.segment_id not in exported or entry.segment_id not in known:
+                    continue
+                end = entry.first_step + entry.frames
+                after = (
+                    later.raw_return
+                    for later in record.segments
+                    if end <= later.first_step < end + HORIZON_STEPS
+                )
+                yield JudgedSegment(
+                    segment_id=entry.segment_id,
+                    episode_id=record.id,
+                    text=compress(reader.load(entry.segment_id).states, token_budget).text,
+                    outcome=known[entry.segment_id],
+                    progress=sum(after),
+                )
