@@ -114,6 +114,7 @@ def vault_keys(p: player.Player) -> None:
 def vault_blade(p: player.Player) -> None:
     p.leave(UP)
     p.fight()
+    p.heal()
     p.push(3, 0, LEFT)
     p.leave(LEFT)
     p.go(3, 7)
@@ -121,6 +122,7 @@ def vault_blade(p: player.Player) -> None:
     p.wait(6)
     p.leave(UP)
     p.use(2, 4, UP)  # the heartwood blade
+    p.heal()
     p.leave(DOWN)
     p.leave(RIGHT)
     p.leave(DOWN)
@@ -136,6 +138,7 @@ def vault_light(p: player.Player) -> None:
     p.leave(DOWN)
     p.leave(LEFT)
     p.leave(UP)
+    p.heal()
     p.push(0, 4, UP)
     p.leave(UP)
     p.go(5, 4)
@@ -152,12 +155,18 @@ def play(p: player.Player) -> None:
         act(p)
 
 
+def new_player(rom: Path | None) -> player.Player:
+    tiles = assets.read_metatiles(HERE)
+    bush = next(tile.number for tile in tiles if tile.name == "bush")
+    return player.Player(Rom.load(rom), mossgrove.PROFILE, bytes(tile.kind for tile in tiles), bush)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rom", type=Path, help="default: the ROM in the package")
     parser.add_argument("--ship", action="store_true", help="write the inputs into the package")
     args = parser.parse_args()
-    p = player.Player(Rom.load(args.rom), mossgrove.PROFILE, assets.metatile_types(HERE))
+    p = new_player(args.rom)
     try:
         play(p)
     finally:

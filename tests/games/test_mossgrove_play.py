@@ -12,7 +12,7 @@ def test_walking_moves_and_a_room_scrolls_in(console):
     x = console.x
     console.run(16, "right")
     console.run(2)
-    assert x + 15 <= console.x <= x + 20
+    assert x + 20 <= console.x <= x + 27
     console.pyboy.button_press("right")
     console.until(lambda: console.room == 0x22)
     console.pyboy.button_release("right")

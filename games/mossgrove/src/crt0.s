@@ -4,6 +4,8 @@
 	.module	crt0
 	.globl	_main
 	.globl	_frame_ready, _frame_done, _queue_count, _palette_dirty
+	.globl	_sprites_used, _camera_moves, _sprite8_scrolled, _sprite16_scrolled
+	.globl	_me_flies, _metatile_type
 	.globl	_unpack, _unpack_rooms, _fetch, _me_load, _me_store, _me, _packed_rooms
 	.globl	_scroll_x, _scroll_y, _window_y
 
@@ -230,28 +232,221 @@ _fetch::
 	ei
 	ret
 
-; void me_load(const struct object *from), void me_store(struct object *to): the first 48 bytes.
+; void me_load(const struct object *from), void me_store(struct object *to): the fields in use, 00-13 and 28-2F.
+; An object never crosses a page.
 _me_load::
 	ld	hl, #_me
-	ld	b, #48
+	ld	b, #5
+	call	16$
+	ld	a, e
+	add	a, #0x14
+	ld	e, a
+	ld	hl, #_me + 0x28
+	ld	b, #2
 16$:
 	ld	a, (de)
 	ld	(hl+), a
-	inc	de
+	inc	e
+	ld	a, (de)
+	ld	(hl+), a
+	inc	e
+	ld	a, (de)
+	ld	(hl+), a
+	inc	e
+	ld	a, (de)
+	ld	(hl+), a
+	inc	e
 	dec	b
 	jr	nz, 16$
 	ret
 
 _me_store::
 	ld	hl, #_me
-	ld	b, #48
+	ld	b, #5
+	call	17$
+	ld	a, e
+	add	a, #0x14
+	ld	e, a
+	ld	hl, #_me + 0x28
+	ld	b, #2
 17$:
 	ld	a, (hl+)
 	ld	(de), a
-	inc	de
+	inc	e
+	ld	a, (hl+)
+	ld	(de), a
+	inc	e
+	ld	a, (hl+)
+	ld	(de), a
+	inc	e
+	ld	a, (hl+)
+	ld	(de), a
+	inc	e
 	dec	b
 	jr	nz, 17$
 	ret
+
+; u8 blocked(u8 y, u8 x): whether an enemy may not be at that pixel: near the room's edge, on anything solid,
+; and, unless me_flies, over a hole.
+_blocked::
+	cp	a, #10
+	jr	c, 24$
+	cp	a, #119
+	jr	nc, 24$
+	ld	d, a
+	ld	a, e
+	cp	a, #10
+	jr	c, 24$
+	cp	a, #151
+	jr	nc, 24$
+	swap	a
+	and	a, #0x0F
+	ld	l, a
+	ld	a, d
+	and	a, #0xF0
+	or	a, l
+	ld	l, a
+	ld	h, #0xCE
+	ld	a, (hl)
+	or	a, a
+	ret	nz
+	ld	a, (_me_flies)
+	or	a, a
+	jr	nz, 23$
+	inc	h
+	ld	l, (hl)
+	ld	h, #0
+	ld	de, #_metatile_type
+	add	hl, de
+	ld	a, (hl)
+	dec	a
+	jr	z, 24$
+23$:
+	xor	a, a
+	ret
+24$:
+	ld	a, #1
+	ret
+
+; u8 solid(u8 y, u8 x): whether the quarter of a metatile at that pixel blocks; outside the room nothing does.
+_solid::
+	cp	a, #128
+	jr	nc, 19$
+	ld	d, a
+	ld	a, e
+	cp	a, #160
+	jr	nc, 19$
+	swap	a
+	and	a, #0x0F
+	ld	l, a
+	ld	a, d
+	and	a, #0xF0
+	or	a, l
+	ld	l, a
+	ld	h, #0xCE
+	ld	a, (hl)
+	or	a, a
+	ret	z
+	cp	a, #0x0F
+	ret	z
+	bit	3, d
+	jr	nz, 18$
+	srl	a
+	srl	a
+18$:
+	bit	3, e
+	jr	nz, 20$
+	and	a, #2
+	ret
+20$:
+	and	a, #1
+	ret
+19$:
+	xor	a, a
+	ret
+
+; void sprite8(u8 y, u8 x, u8 tile, u8 attribute), void sprite16(...): entries of the sprite shadow at C300.
+; While a room scrolls in, the C versions do it, which know the camera.
+_sprite8::
+	ld	b, a
+	ld	a, (_camera_moves)
+	or	a, a
+	ld	a, b
+	jp	nz, _sprite8_scrolled
+	ldhl	sp, #2
+	ld	c, (hl)
+	inc	hl
+	ld	d, (hl)
+	ld	a, (_sprites_used)
+	cp	a, #40
+	jr	nc, sprites_done
+	inc	a
+	ld	(_sprites_used), a
+	dec	a
+	add	a, a
+	add	a, a
+	ld	l, a
+	ld	h, #0xC3
+	ld	a, b
+	add	a, #8
+	ld	(hl+), a
+	ld	a, e
+	add	a, #4
+	ld	(hl+), a
+	ld	a, c
+	ld	(hl+), a
+	ld	(hl), d
+	jr	sprites_done
+
+_sprite16::
+	ld	b, a
+	ld	a, (_camera_moves)
+	or	a, a
+	ld	a, b
+	jp	nz, _sprite16_scrolled
+	ldhl	sp, #2
+	ld	c, (hl)
+	inc	hl
+	ld	d, (hl)
+	ld	a, (_sprites_used)
+	cp	a, #39
+	jr	nc, sprites_done
+	add	a, #2
+	ld	(_sprites_used), a
+	sub	a, #2
+	add	a, a
+	add	a, a
+	ld	l, a
+	ld	h, #0xC3
+	ld	a, b
+	add	a, #8
+	ld	b, a
+	bit	5, d		; mirrored: the right half comes first
+	jr	z, 21$
+	inc	c
+	inc	c
+21$:
+	ld	(hl+), a
+	ld	a, e
+	ld	(hl+), a
+	ld	a, c
+	ld	(hl+), a
+	ld	a, d
+	ld	(hl+), a
+	ld	a, b
+	ld	(hl+), a
+	ld	a, e
+	add	a, #8
+	ld	(hl+), a
+	ld	a, c
+	xor	a, #2
+	ld	(hl+), a
+	ld	(hl), d
+sprites_done:
+	pop	hl
+	inc	sp
+	inc	sp
+	jp	(hl)
 
 	.area	_HOME
 	.area	_BASE

@@ -14,8 +14,12 @@
 #define BITE 2
 
 /* By kind: health, half width. A level 1 blade does 2, level 2 does 4. */
-static const u8 healths[] = {2, 4, 2, 4, 14, 24};
+static const u8 healths[] = {2, 4, 2, 4, 12, 24};
 static const u8 sizes[] = {6, 6, 6, 6, 13, 13};
+
+u8 me_flies; /* over holes */
+
+u8 blocked(u8 y, u8 x); /* in crt0.s: may an enemy not be there? */
 
 static u8 *killed_bits(void) {
     u8 i;
@@ -48,7 +52,7 @@ void enemy_load(u8 number, u8 kind, u8 position) {
     me.enabled = 1;
     me.id = kind + 1;
     me.state = 0;
-    me.counter1 = 24 + (number << 3);
+    me.counter1 = 12 + (number << 2);
     me.counter2 = 0;
     me.direction = DOWN;
     me.yh = (position & 0xF0) + 8;
@@ -61,31 +65,17 @@ void enemy_load(u8 number, u8 kind, u8 position) {
     enemy_count++;
 }
 
-static u8 blocked(u8 y, u8 x) {
-    u8 position = POS(y, x);
-    if (y < 10 || y > 118 || x < 10 || x > 150 || collisions[position]) return 1;
-    return me.id - 1 != ENEMY_BAT && metatile_type[layout[position]] == 1;
-}
-
 /* One pixel; returns 1 where something is in the way. */
 static u8 go(u8 direction) {
-    u8 y = me.yh, x = me.xh, r = sizes[me.id - 1];
-    switch (direction) {
-    case UP:
-        if (blocked(y - r, x - 5) || blocked(y - r, x + 5)) return 1;
-        me.yh--;
-        break;
-    case DOWN:
-        if (blocked(y + r, x - 5) || blocked(y + r, x + 5)) return 1;
-        me.yh++;
-        break;
-    case LEFT:
-        if (blocked(y - 5, x - r) || blocked(y + 5, x - r)) return 1;
-        me.xh--;
-        break;
-    default:
-        if (blocked(y - 5, x + r) || blocked(y + 5, x + r)) return 1;
-        me.xh++;
+    u8 y = me.yh, x = me.xh, r = sizes[me.id - 1], ahead;
+    if (direction & 1) {
+        ahead = direction == RIGHT ? x + r : x - r;
+        if (blocked(y - 5, ahead) || blocked(y + 5, ahead)) return 1;
+        me.xh = direction == RIGHT ? x + 1 : x - 1;
+    } else {
+        ahead = direction == DOWN ? y + r : y - r;
+        if (blocked(ahead, x - 5) || blocked(ahead, x + 5)) return 1;
+        me.yh = direction == DOWN ? y + 1 : y - 1;
     }
     return 0;
 }
@@ -99,46 +89,49 @@ static u8 towards(void) {
     return me.yh > hero.yh ? UP : DOWN;
 }
 
+/* Each enemy acts in every second frame: a pixel an act is half a pixel a frame. */
+
 static void slime(void) {
-    if (-0 - me.counter1 == 0) {
+    if (--me.counter1 == 0) {
         me.state ^= 1;
-        me.counter1 = me.state ? 20 : 32 + (random() & 0x1F);
+        me.counter1 = me.state ? 10 : 16 + (random() & 0x0F);
         me.direction = random() & 1 ? towards() : random() & 3;
     }
     me.zh = 0;
     if (!me.state) return;
-    me.zh = me.counter1 > 10 ? me.counter1 - 20 : 0 - me.counter1;
-    if (me.counter1 & 1 || me.counter1 & 2) go(me.direction);
+    me.zh = (me.counter1 > 5 ? me.counter1 - 10 : 0 - me.counter1) << 1;
+    go(me.direction);
+    if (me.counter1 & 1) go(me.direction);
 }
 
 static void beetle(void) {
     if (me.state) { /* charging */
-        if (-0 - me.counter1 == 0 || go(me.direction) || (frame_counter & 1 && go(me.direction))) {
+        if (--me.counter1 == 0 || go(me.direction) || go(me.direction) || go(me.direction)) {
             me.state = 0;
-            me.counter1 = 48;
+            me.counter1 = 24;
         }
         return;
     }
-    if (-0 - me.counter1 == 0) {
-        me.counter1 = 32 + (random() & 0x1F);
+    if (--me.counter1 == 0) {
+        me.counter1 = 16 + (random() & 0x0F);
         me.direction = random() & 3;
     }
-    if (frame_counter & 1 && go(me.direction)) me.direction = random() & 3;
+    if (go(me.direction)) me.direction = random() & 3;
     if (me.direction == towards() && (near(me.yh, hero.yh, 6) || near(me.xh, hero.xh, 6))) {
         me.state = 1;
-        me.counter1 = 48;
+        me.counter1 = 24;
     }
 }
 
 static void bat(void) {
-    if (-0 - me.counter1 == 0) {
-        me.counter1 = 16 + (random() & 0x1F);
+    if (--me.counter1 == 0) {
+        me.counter1 = 8 + (random() & 0x0F);
         me.direction = random() & 3 ? towards() : random() & 3;
         me.counter2 = random() & 3;
     }
     me.zh = 0xF8;
-    if (frame_counter & 1) go(me.direction);
-    if (!(frame_counter & 3)) go(me.counter2);
+    go(me.direction);
+    if (frame_counter & 2) go(me.counter2);
 }
 
 static u8 sign(u8 from, u8 to) {
@@ -148,8 +141,8 @@ static u8 sign(u8 from, u8 to) {
 
 static void spore(void) {
     u8 down, right;
-    if (-0 - me.counter1) return;
-    me.counter1 = 100;
+    if (--me.counter1) return;
+    me.counter1 = 50;
     down = sign(me.yh, hero.yh);
     right = sign(me.xh, hero.xh);
     if (down || right) part_shoot(me.yh, me.xh, down, right);
@@ -159,51 +152,51 @@ enum { STALK, RAISE, CHARGE, DIZZY };
 
 static void thornback(void) {
     u8 n;
+    if (me.state == STALK) {
+        me.direction = towards();
+        go(me.direction);
+    } else if (me.state == CHARGE) {
+        for (n = 0; n < 4; n++)
+            if (go(me.direction)) me.counter1 = 1;
+    }
+    if (--me.counter1) return;
     switch (me.state) {
     case STALK:
-        me.direction = towards();
-        if (frame_counter & 1) go(me.direction);
-        if (-0 - me.counter1) return;
-        me.state = RAISE;
-        me.counter1 = 28;
-        return;
+        me.counter1 = 14;
+        break;
     case RAISE:
-        if (-0 - me.counter1) return;
-        me.state = CHARGE;
         me.direction = towards();
-        me.counter1 = 60;
-        return;
+        me.counter1 = 30;
+        break;
     case CHARGE:
-        for (n = 0; n < 2; n++)
-            if (go(me.direction)) me.counter1 = 1;
-        if (-0 - me.counter1) return;
-        me.state = DIZZY;
-        me.counter1 = 56;
+        me.counter1 = 28;
         sound(SOUND_HIT);
-        return;
+        break;
     default:
-        if (-0 - me.counter1) return;
-        me.state = STALK;
-        me.counter1 = 64;
+        me.counter1 = 32;
     }
+    me.state = (me.state + 1) & 3;
 }
 
-#define EYE_CYCLE 144
-#define EYE_OPEN 80
+#define EYE_CYCLE 72
+#define EYE_OPEN 40
+#define SPITS 12
+#define SPITS_AGAIN 30
+#define ANGRY 12
 
-/* It sways; its eye opens, it spits, and only then can it be hurt. */
+/* It sways; it stops, its eye opens, it spits, and only then can it be hurt. */
 static void murkroot(void) {
-    u8 fast = me.health < 12;
+    u8 angry = me.health < ANGRY;
     if (++me.counter2 >= EYE_CYCLE) me.counter2 = 0;
     me.state = me.counter2 < EYE_OPEN;
-    if (me.counter2 == 24 || (fast && me.counter2 == 60)) {
+    if (me.counter2 == SPITS || (angry && me.counter2 == SPITS_AGAIN)) {
         part_shoot(me.yh + 6, me.xh, 1, 0);
         part_shoot(me.yh + 6, me.xh, 1, 1);
         part_shoot(me.yh + 6, me.xh, 1, 0xFF);
     }
-    if (frame_counter & 1 && !fast) return;
-    if (go(me.direction & 1 ? me.direction : RIGHT)) me.direction = me.direction == LEFT ? RIGHT : LEFT;
+    if (me.state) return;
     if (!(me.direction & 1)) me.direction = RIGHT;
+    if (go(me.direction) || (angry && go(me.direction))) me.direction ^= RIGHT ^ LEFT;
 }
 
 static void fall(void) {
@@ -217,11 +210,12 @@ static void fall(void) {
 
 static void act(void) {
     u8 n, reach = sizes[me.id - 1] + 4;
+    me_flies = me.id - 1 == ENEMY_BAT;
     if (me.invincibility) me.invincibility--;
     if (me.knockback) {
         me.knockback--;
         if (me.id - 1 < ENEMY_THORNBACK && me.id - 1 != ENEMY_SPORE)
-            for (n = 0; n < 3; n++) go(me.knock_angle);
+            for (n = 0; n < 6; n++) go(me.knock_angle);
         if (!me.knockback && !me.health) fall();
         return;
     }
@@ -249,7 +243,8 @@ static void act(void) {
 
 void enemies_update(void) {
     u8 i;
-    for (i = 0; i < ENEMIES; i++)
+    if (!enemy_count) return;
+    for (i = frame_counter & 1; i < ENEMIES; i += 2)
         if (ENEMY(i)->enabled) {
             me_load(ENEMY(i));
             act();
@@ -264,11 +259,11 @@ void enemies_strike(u8 y, u8 x, u8 direction) {
         if (!me.enabled || me.invincibility) continue;
         reach = sizes[me.id - 1] + 9;
         if (!near(me.yh, y, reach) || !near(me.xh, x, reach)) continue;
-        me.invincibility = 20;
+        me.invincibility = 10;
         if (me.id - 1 != ENEMY_MURKROOT || me.state) {
             me.health = me.health > damage ? me.health - damage : 0;
             me.knock_angle = direction;
-            me.knockback = 6;
+            me.knockback = 3;
             sound(SOUND_HIT);
         }
         me_store(ENEMY(i));
@@ -282,39 +277,45 @@ static void draw_big(u8 y, u8 x, u8 tile, u8 palette) {
     sprite16(y + 8, x + 8, tile + 4, palette | FLIP_X);
 }
 
+/* By kind: two pictures and a palette. */
+static const u8 pictures[][3] = {
+    {SPRITE_SLIME_1, SPRITE_SLIME_2, PAL_GREEN},   {SPRITE_BEETLE_SIDE_1, SPRITE_BEETLE_SIDE_2, PAL_BLUE},
+    {SPRITE_BAT_1, SPRITE_BAT_2, PAL_VIOLET},      {SPRITE_SPORE_1, SPRITE_SPORE_2, PAL_RED},
+    {SPRITE_THORNBACK_1, SPRITE_THORNBACK_1, PAL_BROWN}, {SPRITE_BOSS_1, SPRITE_BOSS_1, PAL_BROWN}};
+
+static const u8 beetle_front[] = {SPRITE_BEETLE_FRONT, SPRITE_BEETLE_FRONT};
+
 static void draw(void) {
-    u8 y = me.yh + me.zh, x = me.xh, beat = frame_counter & 0x10;
-    u8 flash = me.invincibility & 2 ? PAL_GREY : 0;
-    switch (me.id - 1) {
-    case ENEMY_SLIME:
-        sprite16(y, x, me.state ? SPRITE_SLIME_2 : SPRITE_SLIME_1, flash ? flash : PAL_GREEN);
-        break;
-    case ENEMY_BEETLE:
-        if (me.direction & 1)
-            sprite16(y, x, frame_counter & 8 ? SPRITE_BEETLE_SIDE_1 : SPRITE_BEETLE_SIDE_2,
-                     (flash ? flash : PAL_BLUE) | (me.direction == LEFT ? FLIP_X : 0));
-        else
-            sprite16(y, x, SPRITE_BEETLE_FRONT,
-                     (flash ? flash : PAL_BLUE) | (frame_counter & 8 ? FLIP_X : 0) | (me.direction == UP ? FLIP_Y : 0));
-        break;
-    case ENEMY_BAT:
-        sprite16(y, x, frame_counter & 8 ? SPRITE_BAT_1 : SPRITE_BAT_2, flash ? flash : PAL_VIOLET);
-        break;
-    case ENEMY_SPORE:
-        sprite16(y, x, me.counter1 < 24 ? SPRITE_SPORE_2 : SPRITE_SPORE_1, flash ? flash : PAL_RED);
-        break;
-    case ENEMY_THORNBACK:
+    u8 kind = me.id - 1, second = frame_counter & 8, x = me.xh, look;
+    const u8 *picture = pictures[kind];
+    look = picture[2];
+    if (kind == ENEMY_SLIME) second = me.state;
+    else if (kind == ENEMY_SPORE) second = me.counter1 < 12;
+    else if (kind == ENEMY_THORNBACK) {
         if (me.state == RAISE && frame_counter & 2) x++;
-        draw_big(y, x, SPRITE_THORNBACK_1, flash ? flash : me.state == DIZZY ? PAL_BLUE : PAL_BROWN);
-        break;
-    default:
-        draw_big(y, x, SPRITE_BOSS_1, flash ? flash : me.state ? PAL_RED : PAL_BROWN);
+        if (me.state == DIZZY) look = PAL_BLUE;
+    } else if (kind == ENEMY_MURKROOT && me.state) look = PAL_RED;
+    if (me.invincibility & 2) look = PAL_GREY;
+    if (kind >= ENEMY_THORNBACK) {
+        draw_big(me.yh, x, picture[0], look);
+        return;
     }
-    if (beat && me.zh) sprite8(me.yh, x, SPRITE_SHADOW, PAL_GREY);
+    if (kind == ENEMY_BEETLE) {
+        if (me.direction & 1) {
+            if (me.direction == LEFT) look |= FLIP_X;
+        } else {
+            picture = beetle_front;
+            if (second) look |= FLIP_X;
+            if (me.direction == UP) look |= FLIP_Y;
+        }
+    }
+    sprite16(me.yh + me.zh, x, second ? picture[1] : picture[0], look);
+    if (me.zh && frame_counter & 2) sprite8(me.yh, x, SPRITE_SHADOW, PAL_GREY);
 }
 
 void enemies_draw(void) {
     u8 i;
+    if (!enemy_count) return;
     for (i = 0; i < ENEMIES; i++)
         if (ENEMY(i)->enabled) {
             me_load(ENEMY(i));

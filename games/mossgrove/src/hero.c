@@ -14,7 +14,7 @@
 #include "things.h"
 #include "video.h"
 
-#define WALK 0x40 /* quarter pixels beyond one a frame */
+#define WALK 0x80 /* beyond one pixel a frame, in 256ths */
 #define EDGE 4
 #define SWING 12
 #define CUT_AT 8
@@ -24,8 +24,9 @@
 #define FALL_HARM 2
 #define HURT_TIME 48
 #define KNOCKBACK 8
+#define MENU_REST 90 /* frames until the menu opens again: a nervous thumb shall not live in it */
 
-static u8 step, swing, held;
+static u8 step, swing, held, menu_rest;
 static const u8 key_of[] = {KEY_UP, KEY_RIGHT, KEY_DOWN, KEY_LEFT};
 
 void hero_arrive(void) {
@@ -41,53 +42,32 @@ static u8 pixels(u8 *sub) {
     return *sub < old ? 2 : 1;
 }
 
-/* One pixel each; a hero who catches a corner with less than half his width slides round it. */
-static void walk_up(void) {
-    u8 left = solid(hero.yh - 3, hero.xh - 5), right = solid(hero.yh - 3, hero.xh + 4);
-    if (!left && !right) hero.yh--;
-    else if (solid(hero.yh - 3, hero.xh)) return;
-    else if (!right && !(keys & KEY_LEFT)) hero.xh++;
-    else if (!left && !(keys & KEY_RIGHT)) hero.xh--;
+/* Before each side of the hero: its two ends and its middle, and the way along it, by direction. */
+static const i8 first_y[] = {-3, -2, 7, -2}, first_x[] = {-5, 5, -5, -6};
+static const i8 last_y[] = {-3, 6, 7, 6}, last_x[] = {4, 5, 4, -6};
+static const i8 middle_y[] = {-3, 2, 7, 2}, middle_x[] = {0, 5, 0, -6};
+static const u8 first_keys[] = {KEY_LEFT, KEY_UP, KEY_LEFT, KEY_UP};
+static const u8 last_keys[] = {KEY_RIGHT, KEY_DOWN, KEY_RIGHT, KEY_DOWN};
+
+static void shift(u8 direction) {
+    if (direction == UP) hero.yh--;
+    else if (direction == RIGHT) hero.xh++;
+    else if (direction == DOWN) hero.yh++;
+    else hero.xh--;
 }
 
-static void walk_down(void) {
-    u8 left = solid(hero.yh + 7, hero.xh - 5), right = solid(hero.yh + 7, hero.xh + 4);
-    if (!left && !right) hero.yh++;
-    else if (solid(hero.yh + 7, hero.xh)) return;
-    else if (!right && !(keys & KEY_LEFT)) hero.xh++;
-    else if (!left && !(keys & KEY_RIGHT)) hero.xh--;
-}
-
-static void walk_left(void) {
-    u8 top = solid(hero.yh - 2, hero.xh - 6), bottom = solid(hero.yh + 6, hero.xh - 6);
-    if (!top && !bottom) hero.xh--;
-    else if (solid(hero.yh + 2, hero.xh - 6)) return;
-    else if (!bottom && !(keys & KEY_UP)) hero.yh++;
-    else if (!top && !(keys & KEY_DOWN)) hero.yh--;
-}
-
-static void walk_right(void) {
-    u8 top = solid(hero.yh - 2, hero.xh + 5), bottom = solid(hero.yh + 6, hero.xh + 5);
-    if (!top && !bottom) hero.xh++;
-    else if (solid(hero.yh + 2, hero.xh + 5)) return;
-    else if (!bottom && !(keys & KEY_UP)) hero.yh++;
-    else if (!top && !(keys & KEY_DOWN)) hero.yh--;
-}
-
+/* One pixel; a hero who catches a corner with less than half his width slides round it. */
 static void go(u8 direction) {
-    switch (direction) {
-    case UP:
-        walk_up();
-        break;
-    case RIGHT:
-        walk_right();
-        break;
-    case DOWN:
-        walk_down();
-        break;
-    default:
-        walk_left();
+    u8 first = solid(hero.yh + first_y[direction], hero.xh + first_x[direction]);
+    u8 last = solid(hero.yh + last_y[direction], hero.xh + last_x[direction]);
+    u8 along = direction & 1 ? UP : LEFT;
+    if (!first && !last) {
+        shift(direction);
+        return;
     }
+    if (solid(hero.yh + middle_y[direction], hero.xh + middle_x[direction])) return;
+    if (!last && !(keys & first_keys[direction])) shift(along ^ 2);
+    else if (!first && !(keys & last_keys[direction])) shift(along);
 }
 
 static void walk(void) {
@@ -211,8 +191,10 @@ static void use(u8 item) {
 
 /* Buttons; returns whether they took this frame. A held button swings again now and then. */
 static u8 buttons(void) {
-    if (keys_new & KEY_START && !menu_disabled) {
+    if (menu_rest) menu_rest--;
+    if (keys_new & KEY_START && !menu_rest) {
         menu_open();
+        menu_rest = MENU_REST;
         return 1;
     }
     held = keys & (KEY_A | KEY_B) ? held + 1 : 0;

@@ -85,6 +85,7 @@ void hud_redraw(void) {
 
 /* One part a frame: together they would not fit the queue. */
 void hud_update(void) {
+    if (!stale && frame_counter & 3) return;
     if (changed(0, health) | changed(1, max_health)) stale |= 1;
     if (changed(2, amber[0]) | changed(3, amber[1]) | changed(4, essences) | changed(5, dungeon)) stale |= 2;
     if (dungeon != NO_DUNGEON && changed(6, small_keys[dungeon] + (boss_keys[0] << 4))) stale |= 2;

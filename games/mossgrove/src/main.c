@@ -4,6 +4,7 @@
 #include "hardware.h"
 #include "hud.h"
 #include "memory.h"
+#include "menu.h"
 #include "room.h"
 #include "sound.h"
 #include "text.h"
@@ -46,6 +47,7 @@ void main(void) {
     IE = 1;
     __asm__("ei");
     box_draw();
+    menu_draw();
     title();
     new_file();
     box_draw();

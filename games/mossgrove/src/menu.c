@@ -12,6 +12,10 @@
 
 #define CLOSED 128
 #define SLOTS 3
+#define ITEM_ROW 7
+#define LINE_ROW 10
+#define MAP_ROW 12
+#define LAST_ROW 17
 
 static const u8 carried[] = {ITEM_SWORD, ITEM_BELL, ITEM_SHIELD};
 static u8 cursor;
@@ -20,21 +24,30 @@ static void write(u8 row, u8 column, const char *word) {
     while (*word) window_put(row, column++, font[(u8)(*word++ - 32)], 0);
 }
 
-static void draw_items(void) {
-    u8 i;
-    for (i = 0; i < SLOTS; i++) {
-        if (has_treasure(carried[i])) icon_put(4, 2 + (i << 2), carried[i]);
-        window_put(6, 2 + (i << 2), i == cursor ? GLYPH_BOX_TOP : 0, FLIP_Y);
-        window_put(6, 3 + (i << 2), i == cursor ? GLYPH_BOX_TOP : 0, FLIP_Y);
-    }
+/* What never changes; the text box above it shows the name of the item. */
+void menu_draw(void) {
+    u8 row, column;
+    for (row = ITEM_ROW; row <= LAST_ROW; row++)
+        for (column = 0; column < 20; column++) window_put(row, column, 0, 0);
+    for (column = 1; column < 19; column++) window_put(LINE_ROW, column, GLYPH_BOX_TOP, 0);
+    write(MAP_ROW - 1, 3, "Map");
+    window_put(LAST_ROW, 3, GLYPH_HEART_4, 0);
+    write(LAST_ROW, 4, "+");
+    write(LAST_ROW, 6, "/4");
 }
 
-static void draw_name(void) {
-    u8 i;
-    for (i = 1; i < 19; i++) window_put(7, i, 0, 0);
+static void draw_items(void) {
+    u8 i, tile;
+    for (i = 0; i < SLOTS; i++) {
+        if (has_treasure(carried[i])) icon_put(ITEM_ROW, 2 + (i << 2), carried[i]);
+        tile = i == cursor ? GLYPH_BOX_TOP : 0;
+        window_put(ITEM_ROW + 2, 2 + (i << 2), tile, FLIP_Y);
+        window_put(ITEM_ROW + 2, 3 + (i << 2), tile, FLIP_Y);
+    }
+    box_clear();
     if (!has_treasure(carried[cursor])) return;
-    if (carried[cursor] == ITEM_SWORD) write(7, 1, sword_level > 1 ? "Heartwood Blade" : "Twig Blade");
-    else write(7, 1, carried[cursor] == ITEM_BELL ? "Season Bell" : "Bark Shield");
+    if (carried[cursor] == ITEM_SWORD) write(3, 1, sword_level > 1 ? "Heartwood Blade" : "Twig Blade");
+    else write(3, 1, carried[cursor] == ITEM_BELL ? "Season Bell" : "Bark Shield");
 }
 
 /* Rooms seen, four by four outdoors or of the dungeon. */
@@ -46,7 +59,7 @@ static void draw_map(void) {
             number = (row << 4) | column;
             tile = *room_flags_of(in_group, number) & FLAG_VISITED ? GLYPH_CELL_SEEN : GLYPH_CELL_NEW;
             if (number == now) tile = GLYPH_CELL_HERE;
-            window_put(11 + row, 3 + column, tile, 0);
+            window_put(MAP_ROW + row, 3 + column, tile, 0);
         }
 }
 
@@ -55,32 +68,12 @@ static void draw_gathered(void) {
     u8 i;
     for (i = 0; i < 4; i++)
         if (seasons & (1 << i)) {
-            write(11 + i, 11, names[i]);
-            window_put(11 + i, 10, i == season ? font['>' - 32] : 0, 0);
+            write(MAP_ROW + i, 11, names[i]);
+            window_put(MAP_ROW + i, 10, i == season ? font['>' - 32] : 0, 0);
         }
-    window_put(16, 3, GLYPH_HEART_4, 0);
-    window_put(16, 4, font['+' - 32], 0);
-    window_put(16, 5, font['0' - 32 + heart_pieces], 0);
-    write(16, 6, "/4");
-    window_put(16, 11, essences & 1 ? GLYPH_LIGHT_ON : GLYPH_LIGHT_OFF, 0);
-    window_put(16, 13, essences & 2 ? GLYPH_LIGHT_ON : GLYPH_LIGHT_OFF, 0);
-}
-
-static void draw(void) {
-    u8 row, column;
-    for (row = 2; row < 18; row++)
-        for (column = 0; column < 20; column++) window_put(row, column, 0, 0);
-    write(2, 1, "Satchel");
-    for (column = 1; column < 19; column++) {
-        window_put(3, column, GLYPH_BOX_TOP, 0);
-        window_put(9, column, GLYPH_BOX_TOP, 0);
-    }
-    write(10, 1, "Map");
-    if (seasons & 0x80) write(10, 10, "Seasons");
-    draw_items();
-    draw_name();
-    draw_map();
-    draw_gathered();
+    window_put(LAST_ROW, 5, font['0' - 32 + heart_pieces], 0);
+    for (i = 0; i < 2; i++)
+        window_put(LAST_ROW, 11 + (i << 1), essences & (1 << i) ? GLYPH_LIGHT_ON : GLYPH_LIGHT_OFF, 0);
 }
 
 static void equip(void) {
@@ -104,7 +97,9 @@ static void slide(u8 to) {
 
 void menu_open(void) {
     menu_type = 1;
-    draw();
+    draw_items();
+    draw_map();
+    draw_gathered();
     slide(0);
     for (;;) {
         idle();
@@ -117,11 +112,8 @@ void menu_open(void) {
             if (keys_new & KEY_LEFT) cursor = cursor ? cursor - 1 : SLOTS - 1;
             else if (keys_new & KEY_RIGHT) cursor = cursor == SLOTS - 1 ? 0 : cursor + 1;
             draw_items();
-            draw_name();
         }
     }
     slide(CLOSED);
     menu_type = 0;
-    box_draw();
-    hud_redraw();
 }

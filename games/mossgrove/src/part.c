@@ -14,13 +14,15 @@
 #define PUFF_LIFE 16
 #define SPIT_DAMAGE 2
 
+static u8 parts_here; /* whether any is */
+
 struct object *part_add(u8 kind, u8 y, u8 x) {
     struct object *o;
     u8 i;
     for (i = 0; i < PARTS; i++) {
         o = PART(i);
         if (o->enabled) continue;
-        o->enabled = 1;
+        o->enabled = parts_here = 1;
         o->id = kind;
         o->yh = y;
         o->xh = x;
@@ -37,11 +39,12 @@ void part_shoot(u8 y, u8 x, u8 down, u8 right) {
     o->var11[1] = right;
 }
 
+/* The weak find more hearts. */
 void part_drop(u8 y, u8 x) {
-    u8 chance = random() & 0x0F;
+    u8 chance = random() & 0x0F, hearts = health <= max_health >> 1 ? 14 : 8;
     if (chance < 4) part_add(PART_AMBER, y, x);
-    else if (chance < 9) part_add(PART_HEART, y, x);
-    else if (chance == 9) part_add(PART_CLUSTER, y, x);
+    else if (chance < hearts) part_add(PART_HEART, y, x);
+    else if (chance == 15) part_add(PART_CLUSTER, y, x);
 }
 
 static void pick(void) {
@@ -68,8 +71,11 @@ static void fly(void) {
 
 void parts_update(void) {
     u8 i;
+    if (!parts_here) return;
+    parts_here = 0;
     for (i = 0; i < PARTS; i++) {
         if (!PART(i)->enabled) continue;
+        parts_here = 1;
         me_load(PART(i));
         if (me.id == PART_SPIT) fly();
         else if (!--me.counter1) me.enabled = 0;
@@ -80,6 +86,7 @@ void parts_update(void) {
 
 void parts_draw(void) {
     u8 i;
+    if (!parts_here) return;
     for (i = 0; i < PARTS; i++) {
         if (!PART(i)->enabled) continue;
         me_load(PART(i));

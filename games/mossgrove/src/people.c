@@ -54,12 +54,10 @@ void people_load(u8 kind, u8 position, u8 ware) {
     }
 }
 
-void people_update(void) {
-}
-
 void people_draw(void) {
     struct object *o;
     u8 i;
+    if (!NPC(0)->enabled) return;
     for (i = 0; i < NPCS; i++) {
         o = NPC(i);
         if (!o->enabled) continue;

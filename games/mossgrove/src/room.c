@@ -89,8 +89,18 @@ static void set_place(void) {
     }
 }
 
+/* What a dungeon's room holds: a key, a chest, a boss. */
+static void set_properties(void) {
+    const struct thing *t = here->things;
+    u8 i;
+    room_properties = 0;
+    if (dungeon == NO_DUNGEON) return;
+    if (here->trigger == TRIGGER_BOSS) room_properties = 0x40;
+    for (i = here->count; i; i--, t++)
+        if (t->kind == THING_CHEST) room_properties |= t->a == TREASURE_SMALL_KEY ? 0x30 : 0x20;
+}
+
 void room_enter(u8 in_group, u8 number) {
-    game_state = 1;
     group = in_group;
     loading_room = room = number;
     here = find(in_group, number);
@@ -100,7 +110,7 @@ void room_enter(u8 in_group, u8 number) {
     room_build();
     things_load();
     *flags |= FLAG_VISITED;
-    game_state = 2;
+    set_properties();
 }
 
 u8 room_has_neighbour(u8 direction) {
@@ -142,16 +152,6 @@ void tile_set(u8 position, u8 tile) {
     put(x + 1, y + 1);
 }
 
-u8 solid(u8 y, u8 x) {
-    u8 bits;
-    if (y >= 128 || x >= 160) return 0;
-    bits = collisions[POS(y, x)];
-    if (!bits) return 0;
-    if (bits == 0x0F) return 1;
-    if (!(y & 8)) bits >>= 2;
-    return x & 8 ? bits & 1 : bits & 2;
-}
-
 void room_scroll(u8 direction) {
     u8 i, j;
     menu_disabled = 1;
@@ -161,6 +161,7 @@ void room_scroll(u8 direction) {
     things_clear();
     frame();
     scroll_mode = 0x06;
+    camera_moves = 1;
     if (direction == RIGHT) {
         origin_x = (origin_x + 20) & 31;
         camera_x = -160;
@@ -210,6 +211,8 @@ void room_scroll(u8 direction) {
         things_draw();
         frame();
     }
+    camera_moves = 0;
+    camera_x = camera_y = 0;
     scroll_state = 0;
     scroll_mode = 1;
     menu_disabled = 0;
@@ -253,6 +256,7 @@ void room_show(void) {
     cutscene_index = 3;
     fade_in();
     cutscene_index = 1;
+    game_state = 2;
     menu_disabled = 0;
     disabled_objects = 0;
     things_arrive();
@@ -280,6 +284,7 @@ void room_warp(const struct warp *to) {
     hero.state = 0x0A;
     fade_out();
     cutscene_index = 0;
+    game_state = 1;
     things_clear();
     enemies_forget();
     hero.yh = (to->position & 0xF0) + 8;

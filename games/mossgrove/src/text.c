@@ -50,10 +50,14 @@ void box_draw(void) {
     }
 }
 
-static void new_page(void) {
+void box_clear(void) {
     u8 x, y;
     for (y = 0; y < LINES; y++)
         for (x = 1; x <= COLUMNS; x++) window_put(FIRST_ROW + y, x, 0, 0);
+}
+
+static void new_page(void) {
+    box_clear();
     row = FIRST_ROW;
     column = 1;
     hurried = 0;

@@ -15,9 +15,10 @@
 #include "video.h"
 
 #define OPENED_PATH 0x40
+#define TYPE_STAIRS 6
 
 u8 shown_treasure;
-static u8 solved, torches_needed, closing;
+static u8 solved, torches_needed, closing, items_here;
 
 u8 near(u8 a, u8 b, u8 most) {
     return (a > b ? a - b : b - a) < most;
@@ -83,7 +84,7 @@ void things_place(void) {
 void things_load(void) {
     const struct thing *t = here->things;
     u8 i, number = 0, position;
-    closing = 0;
+    closing = items_here = 0;
     solved = here->trigger == TRIGGER_NONE || *flags & (FLAG_TAKEN | FLAG_DONE);
     torches_needed = 0;
     for (position = 0; position < 0x80; position++)
@@ -94,6 +95,7 @@ void things_load(void) {
         if (t->kind == THING_ENEMY) enemy_load(number++, t->a, t->position);
         if (t->kind == THING_NPC) people_load(t->a, t->position, t->b);
         if (t->kind == THING_BLOCK) place(t->position, TILE_BLOCK);
+        if (t->kind == THING_ITEM) items_here = 1;
     }
     things_place();
     in_shop = here->group == 3 && here->number == 1 ? 2 : 0;
@@ -160,7 +162,7 @@ static void riddle(void) {
 static void touch_items(void) {
     const struct thing *t = here->things;
     u8 i, flat;
-    if (*flags & FLAG_TAKEN || hero.state != 1) return;
+    if (!items_here || *flags & FLAG_TAKEN || hero.state != 1) return;
     for (i = here->count; i; i--, t++) {
         if (t->kind != THING_ITEM) continue;
         if (!solved || !hero_near(t->position, 16)) continue;
@@ -180,7 +182,6 @@ void things_update(void) {
     block_update();
     enemies_update();
     parts_update();
-    people_update();
     touch_items();
     riddle();
     hud_update();
@@ -189,7 +190,7 @@ void things_update(void) {
 static void items_draw(void) {
     const struct thing *t = here->things;
     u8 i;
-    if (*flags & FLAG_TAKEN || !solved) return;
+    if (!items_here || *flags & FLAG_TAKEN || !solved) return;
     for (i = here->count; i; i--, t++)
         if (t->kind == THING_ITEM && metatile_solid[layout[t->position]] == 0)
             treasure_draw((t->position & 0xF0) + 6 + (playtime & 0x10 ? 1 : 0), (u8)(t->position << 4) + 8, t->a);
@@ -247,7 +248,7 @@ void things_step(u8 position) {
         tile_set(position, TILE_BUTTON_DOWN);
         sound(SOUND_OPEN);
     }
-    if ((t = thing_at(THING_WARP, position))) room_warp(&warps[t->a]);
+    if (tile_type == TYPE_STAIRS && (t = thing_at(THING_WARP, position))) room_warp(&warps[t->a]);
 }
 
 void things_cut(u8 position) {

@@ -22,6 +22,7 @@ void title(void) {
     window_y = 128;
     room_show();
     cutscene_index = 0x0D;
+    game_state = 0;
     for (i = 0; prompt[i]; i++) window_put(1, 4 + i, font[(u8)(prompt[i] - 32)], 0);
     for (i = 0; i < PATIENCE; i++) {
         sprite16(88, i - 16, i & 8 ? SPRITE_HERO_SIDE_1 : SPRITE_HERO_SIDE_2, PAL_HERO);

@@ -11,7 +11,8 @@
 u8 queue_count, palette_dirty, scroll_x, scroll_y, window_y;
 i16 camera_x, camera_y;
 u8 area_palette;
-static u8 sprites_used, sprites_before;
+u8 sprites_used, camera_moves;
+static u8 sprites_before;
 
 __at(0xC000) static u16 palettes[64];
 
@@ -81,36 +82,24 @@ void sprites_end(void) {
 
 static void push(u8 y, u8 x, u8 tile, u8 attribute) {
     u8 *entry;
-    i16 shifted;
-    if (sprites_used >= 40) return;
-    if (camera_x | camera_y) {
-        shifted = (i16)x - camera_x;
-        if (shifted < 0 || shifted > 168) return;
-        x = (u8)shifted;
-        shifted = (i16)y - camera_y;
-        if (shifted < 0 || shifted > 144) return;
-        y = (u8)shifted;
-    }
+    i16 down = (i16)y - camera_y, right = (i16)x - camera_x;
+    if (sprites_used >= 40 || down < 0 || down > 144 || right < 0 || right > 168) return;
     entry = oam + (u8)(sprites_used << 2);
-    *entry++ = y;
-    *entry++ = x;
+    *entry++ = (u8)down;
+    *entry++ = (u8)right;
     *entry++ = tile;
     *entry = attribute;
     sprites_used++;
 }
 
-void sprite8(u8 y, u8 x, u8 tile, u8 attribute) {
+void sprite8_scrolled(u8 y, u8 x, u8 tile, u8 attribute) {
     push(y + 8, x + 4, tile, attribute);
 }
 
-void sprite16(u8 y, u8 x, u8 tile, u8 attribute) {
-    if (attribute & FLIP_X) {
-        push(y + 8, x, tile + 2, attribute);
-        push(y + 8, x + 8, tile, attribute);
-    } else {
-        push(y + 8, x, tile, attribute);
-        push(y + 8, x + 8, tile + 2, attribute);
-    }
+void sprite16_scrolled(u8 y, u8 x, u8 tile, u8 attribute) {
+    u8 mirrored = attribute & FLIP_X ? 2 : 0;
+    push(y + 8, x, tile + mirrored, attribute);
+    push(y + 8, x + 8, tile + (2 ^ mirrored), attribute);
 }
 
 static const u16 masks[] = {0x7FFF, 0x3DEF, 0x1CE7, 0x0C63, 0x0421, 0};

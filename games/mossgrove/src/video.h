@@ -12,7 +12,8 @@
 enum { PAL_HERO, PAL_RED, PAL_BLUE, PAL_GREEN, PAL_GOLD, PAL_GREY, PAL_VIOLET, PAL_BROWN };
 
 extern u8 queue_count, palette_dirty, scroll_x, scroll_y, window_y;
-extern i16 camera_x, camera_y; /* nonzero only while a room scrolls in */
+extern i16 camera_x, camera_y; /* for sprites, while a room scrolls in */
+extern u8 camera_moves;
 extern u8 area_palette;
 
 void video_init(void);
@@ -22,8 +23,9 @@ void tile_put(u16 address, u8 tile, u8 attribute); /* queued; waits for a frame 
 void tile_poke(u16 address, u8 tile, u8 attribute); /* at once; only with the display off */
 void sprites_begin(void);
 void sprites_end(void);
-void sprite8(u8 y, u8 x, u8 tile, u8 attribute);  /* 8 x 16, centre */
-void sprite16(u8 y, u8 x, u8 tile, u8 attribute); /* 16 x 16, centre */
+/* 8 x 16 and 16 x 16 pixels, by their centre. A 16 x 16 sprite begins at a multiple of 4 tiles. */
+void sprite8(u8 y, u8 x, u8 tile, u8 attribute);
+void sprite16(u8 y, u8 x, u8 tile, u8 attribute);
 void palettes_show(u8 darkness);
 void fade_out(void);
 void fade_in(void);

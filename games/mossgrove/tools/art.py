@@ -157,10 +157,13 @@ def _depth(y: int, x: int, mask: int) -> int:
 
 
 def sprite_tiles(drawings: list[Drawing]) -> tuple[list[bytes], dict[str, int]]:
-    """Tiles in the order of 8 x 16 sprites (column by column), and each drawing's first tile."""
+    """Tiles in the order of 8 x 16 sprites (column by column), and each drawing's first tile.
+
+    Narrow ones come last: a 16 x 16 sprite begins at a multiple of four, where the console's code expects it.
+    """
     tiles: list[bytes] = []
     first: dict[str, int] = {}
-    for d in drawings:
+    for d in sorted(drawings, key=lambda d: len(d.rows[0]) % 16):
         first[d.name] = len(tiles)
         for y in range(0, len(d.rows), 16):
             for x in range(0, len(d.rows[0]), 8):

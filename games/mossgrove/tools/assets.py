@@ -26,10 +26,10 @@ def read_sources(here: Path) -> tuple[list[art.Drawing], list[maps.Room]]:
     ]
 
 
-def metatile_types(here: Path) -> bytes:
-    """What is underfoot on each metatile, by its number in the room layout."""
+def read_metatiles(here: Path) -> list[art.Metatile]:
+    """The metatiles by their number in the room layout."""
     ground, masks = _ground(*read_sources(here))
-    return bytes(tile.kind for tile in art.metatiles(ground, art.TileSet(), masks))
+    return art.metatiles(ground, art.TileSet(), masks)
 
 
 def write(here: Path, out: Path) -> None:

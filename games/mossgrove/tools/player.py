@@ -13,9 +13,11 @@ from questloop.game.rom import Rom
 
 STEP_FRAMES = 4
 WAYS = {Action.UP: (-1, 0), Action.RIGHT: (0, 1), Action.DOWN: (1, 0), Action.LEFT: (0, -1)}
+BACK = {Action.UP: Action.DOWN, Action.DOWN: Action.UP, Action.LEFT: Action.RIGHT, Action.RIGHT: Action.LEFT}
 DIRECTIONS = (Action.UP, Action.RIGHT, Action.DOWN, Action.LEFT)
 HOLES = (1, 7)
 LARGE = (5, 6)  # ids of the enemies of 32 x 32 pixels
+HEART, SPIT = 1, 4  # ids of parts
 PATIENCE = 1500
 """Steps within which a goal is reached or the script is wrong."""
 
@@ -27,10 +29,11 @@ class Lost(Exception):
 class Player:
     """Plays from power-on; `inputs` is what it did."""
 
-    def __init__(self, rom: Rom, profile: Profile, tile_types: bytes) -> None:
+    def __init__(self, rom: Rom, profile: Profile, tile_types: bytes, bush: int) -> None:
         self.emulator = Emulator(rom, profile.layout)
         self.inputs: list[Input] = []
         self._types = tile_types
+        self._bush = bush
         self.watch: Callable[[Player], None] = lambda player: None
 
     # What is seen.
@@ -77,6 +80,11 @@ class Player:
             (self.byte(p + 0x0B), self.byte(p + 0x0D), 32 if self.byte(p + 1) in LARGE else 24) for p in pages
         ]
 
+    def parts(self, kind: int) -> list[tuple[int, int]]:
+        """Places of the small things of a kind."""
+        pages = [page for page in range(0xD0C0, 0xD6C0, 0x100) if self.byte(page)]
+        return [(self.byte(p + 0x0B), self.byte(p + 0x0D)) for p in pages if self.byte(p + 1) == kind]
+
     # What is done.
 
     def step(self, action: Action) -> None:
@@ -118,7 +126,7 @@ class Player:
                     queue.append(there)
         raise Lost(f"no way from {start} to {sorted(goals)} in {self.place}")
 
-    def go(self, row: int, column: int, near: int = 3) -> None:
+    def go(self, row: int, column: int, near: int = 4) -> None:
         """Walk to the middle of a cell."""
         room = self.place
         for _ in range(PATIENCE):
@@ -138,12 +146,12 @@ class Player:
         y, x = (row << 4) + 8, (column << 4) + 8
         # Stay in the middle of the lane while walking along it.
         if row != here[0] or len(way) == 1:
-            if abs(self.x - x) > 2:
+            if abs(self.x - x) > 3:
                 self.step(Action.RIGHT if self.x < x else Action.LEFT)
                 return
             self.step(Action.DOWN if self.y < y else Action.UP)
         else:
-            if abs(self.y - y) > 2:
+            if abs(self.y - y) > 3:
                 self.step(Action.DOWN if self.y < y else Action.UP)
                 return
             self.step(Action.RIGHT if self.x < x else Action.LEFT)
@@ -253,7 +261,9 @@ class Player:
             down, right = y - self.y, x - self.x
             way = self._way(down, right)
             across, along = sorted((abs(down), abs(right)))
-            if along <= reach and across <= 10:
+            if reach > 24 and along < 26 and self._free(BACK[way]):
+                self.step(BACK[way])
+            elif along <= reach and across <= 10:
                 if DIRECTIONS[self.byte(0xD008)] is not way:
                     self.step(way)
                 self.step(Action.A)
@@ -261,6 +271,30 @@ class Player:
             else:
                 self._approach(y, x)
         raise Lost(f"enemies are left in {self.place}: {self.enemies()}")
+
+    def heal(self) -> None:
+        """Cut the room's bushes and gather the hearts they drop, until nothing is missing."""
+        for _ in range(PATIENCE):
+            self.ready()
+            if self.byte(0xC6A2) == self.byte(0xC6A3):
+                return
+            hearts = [p for p in range(0xD0C0, 0xD6C0, 0x100) if self.byte(p) and self.byte(p + 1) == HEART]
+            bushes = [
+                (n >> 4, n & 15) for n in range(128) if self.byte(0xCF00 + n) == self._bush and n & 15 < 10
+            ]
+            if hearts:
+                self._walk_towards((self.byte(hearts[0] + 0x0B) >> 4, self.byte(hearts[0] + 0x0D) >> 4))
+            elif bushes:
+                self._cut_nearest(bushes)
+            else:
+                return
+        raise Lost(f"hearts are out of reach in {self.place}")
+
+    def _cut_nearest(self, bushes: list[tuple[int, int]]) -> None:
+        way = self.path(set(bushes))
+        (row, column), (y, x) = way[-1], way[-2] if len(way) > 1 else self.cell
+        self.cut(row, column, next(a for a, step in WAYS.items() if step == (row - y, column - x)))
+        self.wait(2)
 
     def duel(self) -> None:
         """Strike down a large enemy from below, keeping at the blade's length."""
@@ -272,9 +306,11 @@ class Player:
             if self.place != room:
                 raise Lost(f"the hero fell in {room}")
             y, x, _ = self.enemies()[0]
-            if abs(self.x - x) > 10:
+            if self._spat_at() and self.byte(0xD008) == 0:
+                self.wait()  # behind the shield
+            elif abs(self.x - x) > 10:
                 self.step(Action.RIGHT if self.x < x else Action.LEFT)
-            elif self.y < y + 28:
+            elif self.y < y + (20 if self.byte(0xD008) == 0 else 27):  # turning takes a step up
                 self.step(Action.DOWN)
             elif self.y > y + 34 or self.byte(0xD008) != 0:
                 self.step(Action.UP)
@@ -282,6 +318,14 @@ class Player:
                 self.step(Action.A)
                 self.wait(2)
         raise Lost(f"{self.enemies()} are left in {room}")
+
+    def _free(self, way: Action) -> bool:
+        row, column = self.cell
+        down, right = WAYS[way]
+        return 0 < column + right < 9 and self.open_cell(row + down, column + right)
+
+    def _spat_at(self) -> bool:
+        return any(abs(y - self.y) < 32 and abs(x - self.x) < 14 for y, x in self.parts(SPIT))
 
     def _approach(self, y: int, x: int) -> None:
         try:
