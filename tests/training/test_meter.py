@@ -50,9 +50,12 @@ def test_a_lost_runners_episodes_are_forgotten_and_a_state_goes_on():
 
 def test_rooms_count_over_slots_and_milestones_over_episodes():
     meter = RoomMeter()
-    meter.add(0, SlotReport([3], [0b01], np.array([1, 2]), np.array([0, 3], np.uint64), np.array([7, 9])))
-    meter.add(0, SlotReport([], [], np.array([4, 2]), np.array([2, 3], np.uint64), np.array([9, 11])))
-    assert meter.visited == {7, 9, 11}
+    first = SlotReport([3], [0b01], rooms=np.array([1, 2]), milestones=np.array([0, 3], np.uint64))
+    second = SlotReport(rooms=np.array([4, 2]), milestones=np.array([2, 3], np.uint64))
+    first.room_steps, second.room_steps = {7: 1, 9: 5}, {9: 2, 11: 3}
+    meter.add(0, first)
+    meter.add(0, second)
+    assert meter.room_steps == {7: 1, 9: 7, 11: 3}
     assert meter.rooms_per_episode == 3
     assert meter.milestone_counts(("sword", "essence")) == {"sword": 2, "essence": 2}
 

@@ -21,6 +21,7 @@ from questloop.training.learner import QuestLearner, as_rllib
 from questloop.training.network import VectorModule
 from questloop.training.rollout import Rollout, concatenate
 from questloop.training.runner import QuestRunner, Sample
+from questloop.training.starts import Guidance
 
 _MOST_LOST = 3  # times each
 _RESTORE_TRIES = 60
@@ -88,6 +89,7 @@ class QuestPPO(PPO):
 
     last_update: Update
     runners_lost: int = 0
+    guidance: Guidance | None = None
 
     @classmethod
     def get_default_config(cls) -> AlgorithmConfig:
@@ -135,7 +137,7 @@ class QuestPPO(PPO):
         back.
         """
         weights = self.learner.module.get_state()
-        samples, lost = self._on_every_runner("sample", steps=steps, weights=weights)
+        samples, lost = self._on_every_runner("sample", steps=steps, weights=weights, guidance=self.guidance)
         return sorted(samples, key=lambda sample: sample.runner), lost
 
     def slot_states(self) -> list[dict[str, Any]]:
@@ -160,7 +162,8 @@ class QuestPPO(PPO):
         if group.num_remote_env_runners() == 0:
             return [_unwrap(getattr(self.env_runner, method)(**kwargs))], []
         kwargs = {
-            key: ray.put(value) if isinstance(value, (dict, list)) else value for key, value in kwargs.items()
+            key: ray.put(value) if isinstance(value, (dict, list, Guidance)) else value
+            for key, value in kwargs.items()
         }
         results = self._call(method, kwargs, group.healthy_env_runner_ids())
         lost: list[int] = []

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from questloop.episodes.trace import Trace
 from questloop.training.meter import SlotReport
+from questloop.training.starts import Guidance
 
 
 class BatchEnv(Protocol):
@@ -40,6 +41,9 @@ class BatchEnv(Protocol):
 
     def observe(self, obs: NDArray) -> None:
         """Write the current observations again, without a step."""
+
+    def follow(self, guidance: Guidance) -> None:
+        """Choose the starts of episodes by the trainer's archive and curriculum from now on."""
 
     def report(self) -> SlotReport:
         """What happened since the last report, beyond rewards."""

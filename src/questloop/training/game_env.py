@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 from questloop.episodes.trace import EpisodeStart, Trace
 from questloop.game.actions import ACTION_COUNT
 from questloop.game.batch import GameBatch
+from questloop.game.columns import Columns
 from questloop.game.observation import OBSERVATION_SIZE, Encoder
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.game.start_states import StartStates, load_start_states
+from questloop.game.start_states import StartStates
 from questloop.game.state_file import SaveState
 from questloop.rewards.boundary import Boundary
 from questloop.rewards.total import Rewards
 from questloop.settings import GameSettings, RewardSettings
 from questloop.training.meter import SlotReport
+from questloop.training.starts import Guidance, Starter, game_starts
 from questloop.training.streams import slot_streams
 from questloop.training.tape import EventWatch, Tape
 
@@ -42,6 +44,7 @@ class GameEnv:
         rewards: RewardSettings,
         png_stride: int = 10,
         starts: StartStates | None = None,
+        archive_fraction: float = 0.0,
     ) -> None:
         """`starts` saves making the start states again, where another process has done so."""
         rom = Rom.load(game.rom_path)
@@ -49,7 +52,7 @@ class GameEnv:
         self.num_slots = num_slots
         self.episode_length = game.episode_length
         self.batch = GameBatch(rom, self.profile.layout, num_slots, game.frame_skip)
-        self.starts = starts or game_starts(game, rom, self.profile)
+        self.starter = Starter(num_slots, starts or game_starts(game, rom, self.profile), archive_fraction)
         self._streams = slot_streams(0, 0, num_slots)
         self.encoder = Encoder(num_slots)
         self.rewards = Rewards(num_slots, rewards)
@@ -60,6 +63,7 @@ class GameEnv:
         self._goal = _milestone_bit(self.profile, self.profile.goal)
         self._reached = np.zeros(num_slots, np.uint64)
         self._at_start = np.zeros(num_slots, np.uint64)
+        self._raw_return = np.zeros(num_slots, np.float32)
         self._room_steps = np.zeros(8 * 256, np.int64)
         self._report = SlotReport()
         self._png_stride = png_stride
@@ -98,6 +102,8 @@ class GameEnv:
         reward[:] = self.rewards.step(columns)
         self.encoder.encode(columns, action, obs)
         self._reached |= columns.milestones
+        self._raw_return += reward
+        self._explore(columns)
         np.add.at(self._room_steps, columns.place & 2047, columns.has_control)
         self.age += 1
         over = columns.game_over | (columns.milestones & self._goal != 0)
@@ -119,6 +125,9 @@ class GameEnv:
     def observe(self, obs: NDArray[np.float32]) -> None:
         obs[:] = self._obs
 
+    def follow(self, guidance: Guidance) -> None:
+        self.starter.follow(guidance)
+
     def report(self) -> SlotReport:
         report, self._report = self._report, SlotReport()
         report.rooms = self.rewards.coverage.rooms.astype(np.int64)
@@ -127,6 +136,8 @@ class GameEnv:
             int(room): int(self._room_steps[room]) for room in np.flatnonzero(self._room_steps)
         }
         self._room_steps[:] = 0
+        if self.starter.explorer is not None:
+            report.delta = self.starter.explorer.take_delta()
         return report
 
     def start_trace(self, steps: int) -> None:
@@ -157,6 +168,8 @@ class GameEnv:
             "reached": self._reached.copy(),
             "at_start": self._at_start.copy(),
             "event": self._event.copy(),
+            "raw_return": self._raw_return.copy(),
+            "starter": self.starter.state_dict(),
             "start_names": list(self._start_names),
         }
 
@@ -171,6 +184,8 @@ class GameEnv:
         self._reached[:] = state["reached"]
         self._at_start[:] = state["at_start"]
         self._event[:] = state["event"]
+        self._raw_return[:] = state["raw_return"]
+        self.starter.load_state_dict(state["starter"])
         self._start_names = list(state["start_names"])
         self._watch.forget()
 
@@ -181,12 +196,14 @@ class GameEnv:
 
     def _end(self, slots: NDArray[np.intp]) -> None:
         self._report.finished_rooms += self.rewards.coverage.rooms[slots].tolist()
+        self._report.finished_starts += [self._start_names[slot] for slot in slots]
         self._report.finished_milestones += (self._reached & ~self._at_start)[slots].tolist()
 
     def _begin(self, slots: NDArray[np.intp]) -> None:
         """Start an episode in `slots` and write its first observations into `_obs`."""
         for slot in slots.tolist():
-            start = self.starts.choose(self._streams[slot])
+            start = self.starter.choose(self._streams[slot])
+            self._raw_return[slot] = start.state.raw_return
             self._start_names[slot] = start.name
             self.batch.reset(slot, start.state)
             if self._tape is not None:
@@ -194,14 +211,18 @@ class GameEnv:
         self.columns = self.profile.columns(self.batch.taps)
         self.rewards.reset(slots, self.columns)
         self._obs[slots] = self.encoder.begin(slots, self.columns)
+        if self.starter.explorer is not None:
+            self.starter.explorer.reset(slots, self.columns)
         self.age[slots] = 0
         self._event[slots] = False
         self._reached[slots] = self._at_start[slots] = self.columns.milestones[slots]
 
-
-def game_starts(game: GameSettings, rom: Rom, profile: Profile) -> StartStates:
-    """What episodes begin from: START_STATES, else the game's own beginning."""
-    return load_start_states(rom, profile, str(game.start_states) if game.start_states else None)
+    def _explore(self, columns: Columns) -> None:
+        """Keep the states of cells that the archive wants: at most a few hundred in a run."""
+        explorer = self.starter.explorer
+        if explorer is not None:
+            for slot, cell in explorer.visit(columns, self._raw_return):
+                explorer.keep(cell, float(self._raw_return[slot]), self.batch.save(slot))
 
 
 def _milestone_bit(profile: Profile, key: str) -> np.uint64:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.exploration.archive import Delta
 from questloop.rewards.boundary import Boundary
 from questloop.training.rollout import Rollout
 
@@ -20,6 +21,8 @@ class SlotReport:
 
     finished_rooms: list[int] = field(default_factory=list)  # of each finished episode, in (t, n) order
     finished_milestones: list[int] = field(default_factory=list)  # bitmask reached in each
+    finished_starts: list[str] = field(default_factory=list)  # name of the start state of each
+    delta: Delta | None = None  # for the archive
     rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
     milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
     room_steps: dict[int, int] = field(default_factory=dict)  # steps with control by group * 256 + room

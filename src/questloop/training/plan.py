@@ -39,6 +39,7 @@ class EpochProgress:
     episodes: int  # finished in this epoch
     return_per_1000_steps: float
     unique_rooms: int
+    curriculum: dict[str, Any] | None = None
 
 
 Progress = Callable[[EpochProgress], None]
@@ -88,6 +89,9 @@ class EpochReport:
     shaping_weight: float
     shaping_reason: str
     reward_model_sha256: str | None
+
+    archive_cells: int | None  # cells known to the archive; None: it is off
+    curriculum: dict[str, Any] | None  # stage, its start and its goal; None: it is off
 
     trajectory_hashes: tuple[str, ...]  # one a slot: observations and actions of the whole run so far
     segments: int = 0  # exported

@@ -20,6 +20,7 @@ from questloop.episodes.trace import Trace
 from questloop.rewards.boundary import Boundary
 from questloop.training.meter import SlotReport
 from questloop.training.rollout import Rollout
+from questloop.training.starts import Guidance
 from questloop.training.streams import load_stream_states, slot_streams, stream_states
 
 
@@ -66,7 +67,12 @@ class QuestRunner(EnvRunner, Checkpointable):
         assert self.module is not None
 
     def sample(  # type: ignore[override]
-        self, steps: int = 1, weights: dict[str, Any] | None = None, incarnation: int = 0, **kwargs: Any
+        self,
+        steps: int = 1,
+        weights: dict[str, Any] | None = None,
+        guidance: Guidance | None = None,
+        incarnation: int = 0,
+        **kwargs: Any,
     ) -> Sample | Exception:
         """Step every slot `steps` times under the policy of `weights` (unset: the last one).
 
@@ -75,6 +81,8 @@ class QuestRunner(EnvRunner, Checkpointable):
         try:
             if weights is not None:
                 self.module.set_state(weights)
+            if guidance is not None:
+                self.env.follow(guidance)
             if not self.streams:
                 first = self.index * self.env.num_slots
                 self.streams = slot_streams(self.config.seed or 0, first, self.env.num_slots, incarnation)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from questloop.rewards.boundary import Boundary
 from questloop.training.meter import SlotReport
+from questloop.training.starts import Guidance
 
 
 class Corridor:
@@ -63,6 +64,9 @@ class Corridor:
 
     def observe(self, obs: NDArray) -> None:
         obs[:] = self._cells[self.position]
+
+    def follow(self, guidance: Guidance) -> None:
+        """Every episode starts at the left end."""
 
     def report(self) -> SlotReport:
         return SlotReport()

@@ -10,17 +10,21 @@ import numpy as np
 import ray
 import torch
 
+from questloop.exploration.archive import Archive
+from questloop.exploration.curriculum import Curriculum
 from questloop.settings import Settings
+from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
 from questloop.training.algorithm import QuestConfig, QuestPPO, Update
 from questloop.training.autoscale import Layout, machine_cores
 from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpoint, write_checkpoint
 from questloop.training.cluster import quiet_stderr, start_ray
 from questloop.training.exports import Exports
-from questloop.training.meter import Averages, ReturnMeter, RoomMeter, chain_hashes
+from questloop.training.meter import Averages, ReturnMeter, RoomMeter, SlotReport, chain_hashes
 from questloop.training.plan import CurvePoint, EpochPlan, EpochProgress, EpochReport, Progress
 from questloop.training.potentials import find_potential
 from questloop.training.shaper import Shaper
+from questloop.training.starts import Guidance
 from questloop.training.world import World, game_world
 
 LEARNER_THREADS = min(4, machine_cores())
@@ -58,6 +62,7 @@ class Trainer:
         self._rooms = RoomMeter()
         self._losses = Averages()
         self._exports.start_epoch(plan)
+        self.algorithm.guidance = Guidance(self._archive, self._curriculum)
         step, updates, lost = plan.step_start, 0, 0
         curve: list[CurvePoint] = []
         while step < plan.step_end:
@@ -94,6 +99,8 @@ class Trainer:
             shaping_weight=shaper.weight,
             shaping_reason=shaper.reason,
             reward_model_sha256=plan.reward_model_sha256,
+            archive_cells=len(self._archive.cells) if self._archive else None,
+            curriculum=self._curriculum.to_json() if self._curriculum else None,
             trajectory_hashes=tuple(self._hashes),
             segments=exported.segments,
             segments_completed=exported.segments_completed,
@@ -146,6 +153,8 @@ class Trainer:
         self._meter = ReturnMeter(slots)
         self._hashes = [_NO_HASH] * slots
         self._shaped_by: dict[str, Any] = {"sha256": None, "weight": 0.0}
+        self._archive = Archive() if self.settings.exploration.archive_fraction else None
+        self._curriculum = Curriculum(self.world.starts) if self.world.starts else None
         self._exports = Exports(self.settings, self.store, self.world, slots)
 
     def _restore(self, plan: EpochPlan, checkpoint: Checkpoint) -> None:
@@ -158,6 +167,10 @@ class Trainer:
             self.store, self._shaped_by["sha256"], plan.epoch, self.world.observation_version
         )
         learner.shaper = Shaper(potential, self._shaped_by["weight"], "before")
+        if self._archive is not None and counts["archive"]:
+            self._archive = Archive.read(self.store, keys.archive(plan.epoch - 1))
+        if self._curriculum is not None and counts["curriculum"]:
+            self._curriculum = Curriculum.load(counts["curriculum"], self.world.starts)
         if counts["layout"] == [self.layout.runners, self.layout.slots_per_runner]:
             self.algorithm.load_slot_states(checkpoint.slots["runners"])
             self._meter.load_state_dict(checkpoint.slots["meter"])
@@ -190,6 +203,9 @@ class Trainer:
         self._hashes = chain_hashes(self._hashes, update.rollout)
         for sample in update.samples:
             self._rooms.add(sample.runner, sample.report)
+            self._note_episodes(sample.report)
+        if self._archive is not None:
+            self._archive.merge(sample.report.delta for sample in update.samples if sample.report.delta)
         self._exports.add([sample.trace for sample in update.samples if sample.trace is not None])
         self._losses.add(update.statistics)
 
@@ -201,6 +217,16 @@ class Trainer:
             entropy=update.statistics["entropy"],
         )
 
+    def _note_episodes(self, report: SlotReport) -> None:
+        """Tell the curriculum which finished episodes reached its goal."""
+        if self._curriculum is None:
+            return
+        for start, reached in zip(report.finished_starts, report.finished_milestones, strict=True):
+            goal = self._curriculum.goal
+            if goal is not None:
+                bit = self.world.milestones.index(goal)
+                self._curriculum.record(start, bool(reached >> bit & 1))
+
     def _progress(self, plan: EpochPlan, step: int, seconds: float) -> EpochProgress:
         return EpochProgress(
             epoch=plan.epoch,
@@ -211,6 +237,7 @@ class Trainer:
             episodes=len(self._meter.finished),
             return_per_1000_steps=self._meter.per_1000_steps,
             unique_rooms=len(self._rooms.room_steps),
+            curriculum=self._curriculum.to_json() if self._curriculum else None,
         )
 
     # Ending
@@ -236,10 +263,13 @@ class Trainer:
                 "shaped_by": self._shaped_by,
                 "layout": [self.layout.runners, self.layout.slots_per_runner],
                 "hashes": list(self._hashes),
+                "archive": self._archive is not None,
+                "curriculum": self._curriculum.to_json() if self._curriculum else None,
             },
         )
+        archive = self._archive.write(self.store, keys.archive(plan.epoch)) if self._archive else []
         written = write_checkpoint(self.store, plan.epoch, checkpoint)
-        return written + export_rllib(self.store, plan.epoch, self.algorithm)
+        return [*archive, *written, *export_rllib(self.store, plan.epoch, self.algorithm)]
 
 
 def quest_config(settings: Settings, world: World, layout: Layout, seed: int) -> QuestConfig:

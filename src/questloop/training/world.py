@@ -17,6 +17,7 @@ from questloop.game.rom import Rom
 from questloop.rewards.total import Rewards
 from questloop.settings import Settings
 from questloop.training.batch_env import BatchEnv
+from questloop.training.starts import curriculum_starts, game_starts
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,18 @@ class World:
     observation_version: int
     milestones: tuple[str, ...] = ()
     rewards: tuple[str, ...] = ()  # names of the reward's parts
+    starts: tuple[str, ...] = ()  # the curriculum's, in order of play; empty: it is off
     recording: tuple[Rom, Profile, int] | None = None  # what segments are of; None: nothing is recorded
 
 
 def game_world(settings: Settings) -> World:
     """The game of `settings`, with its rewards."""
-    from questloop.training.game_env import GameEnv, game_starts
+    from questloop.training.game_env import GameEnv
 
     rom = Rom.load(settings.game.rom_path)
     profile = profile_for(rom)
+    exploration = settings.exploration
+    starts = game_starts(settings.game, rom, profile, exploration.curriculum)
     return World(
         name=profile.name,
         build=partial(
@@ -46,12 +50,14 @@ def game_world(settings: Settings) -> World:
             game=settings.game,
             rewards=settings.rewards,
             png_stride=settings.store.png_stride,
-            starts=game_starts(settings.game, rom, profile),
+            starts=starts,
+            archive_fraction=exploration.archive_fraction,
         ),
         observation_space=gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32),
         action_space=gym.spaces.Discrete(ACTION_COUNT),
         observation_version=OBSERVATION_VERSION,
         milestones=tuple(milestone.key for milestone in profile.milestones),
         rewards=Rewards(1, settings.rewards).names,
+        starts=curriculum_starts(starts, profile) if exploration.curriculum else (),
         recording=(rom, profile, settings.game.frame_skip),
     )

@@ -1,0 +1,83 @@
+"""What an episode starts from: the game's beginning, the curriculum's stage or a cell of the archive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from questloop.errors import UsageError
+from questloop.exploration.archive import Archive, Explorer
+from questloop.exploration.curriculum import Curriculum
+from questloop.game.profile import Profile
+from questloop.game.rom import Rom
+from questloop.game.start_states import BEGINNING, StartState, StartStates, beginnings, load_start_states
+from questloop.settings import GameSettings
+
+
+@dataclass
+class Guidance:
+    """What the trainer knows about starts, sent to the runners with each rollout."""
+
+    archive: Archive | None = None
+    curriculum: Curriculum | None = None
+
+
+class Starter:
+    """Chooses starts for the slots of one environment."""
+
+    def __init__(self, num_slots: int, states: StartStates, archive_fraction: float = 0.0) -> None:
+        self._states, self._fraction = states, archive_fraction
+        self.explorer = Explorer(num_slots, Archive()) if archive_fraction else None
+        self._curriculum: Curriculum | None = None
+
+    def follow(self, guidance: Guidance) -> None:
+        """Go on with the trainer's archive and curriculum."""
+        if self.explorer is not None and guidance.archive is not None:
+            self.explorer.renew(guidance.archive)
+        self._curriculum = guidance.curriculum
+
+    def choose(self, rng: np.random.Generator) -> StartState:
+        """A start, drawn from the slot's own stream."""
+        if self.explorer is not None and rng.random() < self._fraction:
+            state = self.explorer.choose(rng)
+            if state is not None:
+                return StartState(f"archive-{state.cell}", state)
+        if self._curriculum is not None:
+            return self._states.named(self._curriculum.choose(rng))
+        return self._states.choose(rng)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is kept by slot."""
+        return dict(self.explorer.state_dict()) if self.explorer is not None else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        if self.explorer is not None and state:
+            self.explorer.load_state_dict(state)
+
+
+def game_starts(game: GameSettings, rom: Rom, profile: Profile, milestones: bool = False) -> StartStates:
+    """What episodes begin from: START_STATES, else the game's own beginning.
+
+    `milestones` adds the states at milestones, which the curriculum names and chance never chooses.
+    """
+    if game.start_states is None and milestones:
+        return StartStates(tuple(beginnings(rom, profile, milestones=True)))
+    return load_start_states(rom, profile, str(game.start_states) if game.start_states else None)
+
+
+def curriculum_starts(states: StartStates, profile: Profile) -> tuple[str, ...]:
+    """Names of the start states in order of play: the beginning, then one a milestone.
+
+    Raises `UsageError` where there are no states at milestones.
+    """
+    names = {state.name for state in states.states}
+    found = [key for milestone in profile.milestones if (key := milestone.key) in names]
+    if BEGINNING not in names or not found:
+        raise UsageError(
+            f"CURRICULUM needs start states named {BEGINNING!r} and after milestones, such as "
+            f"{profile.milestones[0].key!r}: make them with `questloop states capture`, or set it to false"
+        )
+    return (BEGINNING, *found)
