@@ -103,7 +103,7 @@ class RewardModel:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of the file that `to_bytes` makes."""
+        """SHA-256 of the file that it was loaded from, else of what `to_bytes` makes."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def measured(self, accuracy: float, accuracy_low: float) -> RewardModel:
@@ -160,7 +160,7 @@ class RewardModel:
         state = content["ensemble"]
         ensemble = Ensemble(state["mean"], state["std"])
         ensemble.load_state_dict(state)
-        return cls(
+        model = cls(
             ensemble,
             content["reference"],
             reading=Reading(content["reading"]),
@@ -168,6 +168,8 @@ class RewardModel:
             accuracy=content["accuracy"],
             accuracy_low=content["accuracy_low"],
         )
+        model.sha256 = hashlib.sha256(data).hexdigest()
+        return model
 
 
 def _read(data: bytes, name: str) -> dict[str, Any]:
