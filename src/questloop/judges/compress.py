@@ -67,6 +67,11 @@ def compress(lines: Sequence[Line], token_budget: int = TOKEN_BUDGET) -> Summary
     return Summary("\n".join([*head, "Events:", *body, *tail]), events)
 
 
+def shows_the_game(line: Line) -> bool:
+    """Whether a frame shows the place, not a menu or a change of screens."""
+    return not line["state"].get("menu") and not line["state"].get("transition")
+
+
 def estimate_tokens(text: str) -> int:
     """A rough count, on the high side."""
     return round(len(text) / CHARACTERS_A_TOKEN)

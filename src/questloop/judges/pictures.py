@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageDraw, UnidentifiedImageError
 
-from questloop.judges.compress import Event, Weight
+from questloop.judges.compress import Event, Weight, shows_the_game
 from questloop.judges.segment import Segment
 
-VERSION = 1
+VERSION = 2
 MAX_PICTURES = 6
 COLUMNS = 3
 WIDTH, HEIGHT, LABEL = 160, 144, 14
@@ -32,8 +32,8 @@ class Picture:
 
 
 def choose(segment: Segment, events: Sequence[Event], limit: int = MAX_PICTURES) -> list[Picture]:
-    """Pictures of room changes, damage, dialogs and gains, and of the end, in order of play."""
-    stored = [int(line["step"]) for line in segment.states if line.get("png")]
+    """Pictures of room changes, damage, dialogs and gains, and of the end, in order of play; none of menus."""
+    stored = [int(line["step"]) for line in segment.states if line.get("png") and shows_the_game(line)]
     if not stored:
         return []
     labels = {stored[0]: "start", stored[-1]: "end"}

@@ -19,7 +19,7 @@ from PIL import Image, UnidentifiedImageError
 from questloop.judges.pictures import COLUMNS, HEIGHT, LABEL, WIDTH
 from questloop.llm.routes import Role
 
-VERSION = "rules-1"
+VERSION = "rules-2"
 SAME_PICTURE = 0.06
 """mean absolute difference, 0..1, below which two pictures show the same place"""
 
@@ -80,13 +80,13 @@ def _state(reading: Reading, _: bytes | None) -> Answer:
     progress = _saturate(points, 2.5)
     efficiency = _efficiency(reading)
     dialog = _dialog(reading)
-    overall = 0.7 * progress + 0.3 * efficiency
+    evidence = 0.5 * points + 2.0 * _mobility(reading)
     return {
         "reason": f"rule-based: {points:.2f} points of progress, {reading.counts.get('tiles', 0)} tiles",
         "progress": progress,
         "dialog": dialog,
         "efficiency": efficiency,
-        "overall": round(overall, 4),
+        "overall": _overall(evidence),
     }
 
 
@@ -97,13 +97,12 @@ def _puzzle(reading: Reading, _: bytes | None) -> Answer:
     tried = 0.2 * reading.having("block pushed") + 0.1 * reading.having("enemies")
     inside = reading.counts.get("in dungeon", 0) / max(reading.steps, 1)
     there = solved + tried > 0 or inside > 0
-    ready = 0.2 * (_status(reading.end, "keys") > 0) + 0.1 * (_status(reading.end, "sword") > 0)
-    ready += 0.1 * _health_left(reading)
-    overall = 0.25 * inside + ready + 0.35 * _saturate(solved + tried, 1.5)
+    ready = 0.5 * (_status(reading.end, "keys") > 0) + 0.2 * (_status(reading.end, "sword") > 0)
+    evidence = solved + tried + (0.5 + ready) * inside + 0.4 * reading.counts.get("new rooms", 0)
     return {
         "reason": f"rule-based: {solved:.1f} solved, {tried:.1f} tried, {inside:.0%} in a dungeon",
         "puzzle": _saturate(solved + tried, 1.5) if there else None,
-        "overall": round(overall, 4),
+        "overall": _overall(evidence),
     }
 
 
@@ -112,11 +111,11 @@ def _vision(reading: Reading, picture: bytes | None) -> Answer:
     seen = (distinct - 1) / (shown - 1) if shown > 1 else _saturate(distinct - 1, 2.0)
     fresh = reading.counts.get("new rooms", 0)
     novelty = 0.5 * seen + 0.5 * _saturate(fresh, 2.0)
-    danger = _saturate(reading.counts.get("damage", 0), 4.0)
+    evidence = 0.5 * fresh + 0.3 * (distinct - 1) - 0.1 * reading.counts.get("damage", 0)
     return {
         "reason": f"rule-based: {distinct} different of {shown} pictures, {fresh} new rooms",
         "novelty": round(novelty, 4),
-        "overall": round(novelty * (1 - 0.4 * danger), 4),
+        "overall": _overall(evidence),
     }
 
 
@@ -150,14 +149,21 @@ def _dialog(reading: Reading) -> float | None:
 
 
 def _efficiency(reading: Reading) -> float:
-    """Different tiles a move, less for turning back and standing."""
+    """Different tiles a move, less for turning back, standing and menus."""
     moves = reading.counts.get("tile moves", 0)
     if not moves:
         return 0.0
     fresh = min(1.0, reading.counts.get("tiles", 0) / (moves + 1))
     back = reading.counts.get("turned back", 0) / moves
-    stood = reading.counts.get("stood", 0) / max(reading.steps, 1)
-    return round(max(0.0, fresh * (1 - 0.5 * back) * (1 - 0.5 * stood)), 4)
+    idle = (reading.counts.get("stood", 0) + reading.counts.get("in menu", 0)) / max(reading.steps, 1)
+    return round(max(0.0, fresh * (1 - 0.5 * back) * (1 - idle)), 4)
+
+
+def _mobility(reading: Reading) -> float:
+    """0 for standing still, towards 1 for crossing rooms: who gets about meets the next step."""
+    crossed = min(reading.counts.get("room changes", 0), 2 * reading.counts.get("new rooms", 0))
+    moves = 300 * reading.counts.get("tile moves", 0) / max(reading.steps, 1)
+    return _saturate(crossed + moves / 25, 3.0)
 
 
 def _status(line: str, name: str) -> int:
@@ -166,9 +172,9 @@ def _status(line: str, name: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _health_left(reading: Reading) -> float:
-    found = re.search(r"health (\d+)/(\d+)", reading.end)
-    return min(int(found[1]) / max(int(found[2]), 1), 1.0) if found else 0.0
+def _overall(evidence: float) -> float:
+    """One scale for all roles: what each has seen that speaks for a next step of the adventure soon."""
+    return _saturate(evidence, 2.5)
 
 
 def _saturate(points: float, scale: float) -> float:
