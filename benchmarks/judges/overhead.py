@@ -1,6 +1,6 @@
 """What the client adds to the servers' time: a pass over N segments against a server of fixed latency.
 
-    python benchmarks/judges/overhead.py --segments 1000 --latency 1 --concurrency 16
+    python benchmarks/judges/overhead.py --segments 1000 --latency 1 --concurrency 8
 
 The segments are played by a random agent on the bundled game and read from a folder store. The ideal is the
 time that the server alone would need at the same concurrency: each judge asks one segment first (to fill the
@@ -37,7 +37,8 @@ from questloop.judges.rubric import JUDGES
 from questloop.llm.client import ChatClient
 from questloop.pipeline.judging import segment_infos
 from questloop.settings import JudgeSettings, LLMSettings
-from questloop.storage.commit import commit_stage
+from questloop.storage import keys
+from questloop.storage.commit import commit_stage, read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store, open_store
 
@@ -49,11 +50,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--segments", type=int, default=1000)
     options.add_argument("--latency", type=float, default=1.0, help="seconds a request")
-    options.add_argument("--concurrency", type=int, default=16)
+    options.add_argument("--concurrency", type=int, default=8)
+    options.add_argument("--store", help="folder that keeps the played segments for the next time")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        store = open_store(folder)
-        play(store, chosen.segments)
+        store = open_store(chosen.store or folder)
+        if read_commit(store, 0, Stage.ROLLOUTS) is None:
+            play(store, chosen.segments)
+        store.delete(entry.key for entry in store.list(keys.judgements_prefix(0)))
         figures = measure(store, chosen.segments, chosen.latency, chosen.concurrency)
     text = json.dumps(figures, indent=1)
     print(text)

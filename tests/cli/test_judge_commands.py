@@ -10,6 +10,7 @@ from tests.pipeline.playing import play
 from typer.testing import CliRunner
 
 from questloop.cli.app import app
+from questloop.serving.server import LocalServer
 from questloop.storage.store import open_store
 
 
@@ -51,3 +52,19 @@ def test_serve_says_how_to_use_it_and_ends_on_sigterm():
     finally:
         stop(process)
     assert process.returncode == 0
+
+
+def judge_checks():
+    result = CliRunner().invoke(app, ["doctor", "--steps", "200", "--json"])
+    return {check["name"]: check for check in json.loads(result.stdout)["checks"] if "judge" in check["name"]}
+
+
+def test_doctor_names_the_judges_and_what_is_wrong_with_them(monkeypatch):
+    assert judge_checks() == {"judges": {"name": "judges", "ok": True, "detail": "rule-based, embedded"}}
+    with LocalServer() as server:
+        monkeypatch.setenv("LLM_ENDPOINT", server.url)
+        monkeypatch.setenv("LLM_MODEL_STATE", "rule-based-state")
+        found = judge_checks()
+    assert found["judge state"]["ok"]
+    assert "set LLM_MODEL_PUZZLE to one of" in found["judge puzzle"]["detail"]
+    assert "cannot connect" in judge_checks()["judge state"]["detail"]

@@ -34,7 +34,7 @@ def doctor(
     steps: Annotated[int, typer.Option(min=200, help="steps of random play")] = 2000,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Check the set-up: the ROM, and what is read from it while random inputs run.
+    """Check the set-up: the ROM, what is read from it while random inputs run, and the judges.
 
     Examples:
 
@@ -83,5 +83,38 @@ def check_game(settings: Settings, steps: int) -> Iterator[Check]:
             yield Check(f"taps from {start.name}", True, f"quiet in {steps} random steps")
 
 
-CHECKS: tuple[tuple[str, Callable[[Settings, int], Iterator[Check]]], ...] = (("game", check_game),)
+def check_judges(settings: Settings, steps: int) -> Iterator[Check]:
+    """Every judge's server answers and offers the model that the settings name."""
+    import asyncio
+
+    from questloop.judges.rubric import JUDGES, Judge
+    from questloop.llm.client import ChatClient
+    from questloop.settings import LLMBackend
+
+    async def look(judge: Judge) -> Check:
+        async with ChatClient(settings.llm) as client:
+            route = client.route(judge.role)
+            offered = await client.models(judge.role)
+        detail = f"{route.model} at {route.url}"
+        if route.model in offered:
+            return Check(f"judge {judge.name}", True, detail)
+        setting = f"LLM_MODEL_{judge.name.upper()}"
+        return Check(
+            f"judge {judge.name}", False, f"no {detail}; set {setting} to one of {', '.join(offered)}"
+        )
+
+    if settings.llm.backend is LLMBackend.EMBEDDED:
+        yield Check("judges", True, "rule-based, embedded")
+        return
+    for judge in JUDGES:
+        try:
+            yield asyncio.run(look(judge))
+        except QuestloopError as error:
+            yield Check(f"judge {judge.name}", False, str(error))
+
+
+CHECKS: tuple[tuple[str, Callable[[Settings, int], Iterator[Check]]], ...] = (
+    ("game", check_game),
+    ("judges", check_judges),
+)
 """Name and function of each check, in order; a check yields what it finds or raises a `QuestloopError`."""

@@ -32,7 +32,7 @@ class Picture:
 
 
 def choose(segment: Segment, events: Sequence[Event], limit: int = MAX_PICTURES) -> list[Picture]:
-    """Pictures of room changes, damage, dialogs and gains, and of the end, in order of play; none of menus."""
+    """Pictures of gains, room changes, dialogs, damage and the end, in order of play; none of menus."""
     stored = [int(line["step"]) for line in segment.states if line.get("png") and shows_the_game(line)]
     if not stored:
         return []
