@@ -22,7 +22,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 ROLES = ("state", "puzzle", "vision")
 SMOLLM2_NOTICE = (
-    "SmolLM2-135M is a real model without judgement (measured: docs/explanation/judges.md); "
+    "SmolLM2-135M is a real model without judgement (docs/explanation/judges.md has what was measured): "
     "it shows that the wire works, not which play is good"
 )
 
