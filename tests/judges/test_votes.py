@@ -1,3 +1,4 @@
+import asyncio
 import json
 from statistics import median
 
@@ -151,6 +152,36 @@ async def test_a_server_that_refuses_n_is_asked_once_a_seed():
     assert requests[0] == (3, 1)
     assert len(requests) == 1 + 3 + 3
     assert answers[0].valid == 3
+
+
+async def test_workers_that_find_out_together_lose_no_vote():
+    def script(body, index, attempt):
+        return Act.REFUSE if body.get("n", 1) > 1 else Act.GOOD
+
+    async with hostile(script, by_seed, latency_s=0.05) as server:
+        settings = LLMSettings(llm_endpoint=server.url)
+        async with ChatClient(settings, retry=RetryPolicy(base_s=0.01)) as client:
+            voter = Voter(client, PUZZLE, "m", "f", [1, 2, 3])
+            answers = await asyncio.gather(*(voter.ask(PROMPT) for _ in range(4)))
+    assert [answer.valid for answer in answers] == [3, 3, 3, 3]
+
+
+async def test_once_proven_equal_samples_are_votes():
+    settled = False
+
+    def answer(body, index):
+        return {"puzzle": None, "overall": 0.5 if settled else index / 10}
+
+    async with (
+        hostile(lambda *_: Act.GOOD, answer) as server,
+        ChatClient(LLMSettings(llm_endpoint=server.url)) as client,
+    ):
+        voter = Voter(client, PUZZLE, "m", "f", [1, 2, 3])
+        await voter.ask(PROMPT)
+        settled = True
+        second = await voter.ask(PROMPT)
+    assert (second.valid, second.spread) == (3, 0)
+    assert len(server.bodies) == 2
 
 
 async def test_a_deterministic_judge_is_labelled_and_asked_once():

@@ -75,7 +75,7 @@ def open_pass(store: Store, epoch: int, fingerprints: dict[str, str], restart: b
         )
         raise UsageError(
             f"epoch {epoch} was judged under another fingerprint (rubric, model or votes): {changed}; "
-            "go back to the old settings or judge it anew with --restart"
+            "go back to the old settings, or judge it anew by `questloop evaluate --restart`"
         )
     if begun != record:
         if begun is not None:

@@ -96,8 +96,9 @@ class Voter:
     fingerprint: str
     seeds: Sequence[int]
     shared: bool = field(init=False)
-    """whether the server gives n different samples to one request; found out at the first answer"""
-    _asked: bool = field(default=False, init=False)
+    """whether the server is asked for n samples by one request"""
+    _proven: bool = field(default=False, init=False)
+    """it has given n different samples once"""
 
     def __post_init__(self) -> None:
         self.shared = len(self.seeds) > 1
@@ -117,19 +118,20 @@ class Voter:
 
     async def _ask_shared(self, messages: Sequence[Message]) -> tuple[list[Vote], Reply | None]:
         """Votes of one request; fewer than M where the server does not support n."""
-        first, self._asked = not self._asked, True
         try:
             reply = await self._chat(messages, self.seeds[0], len(self.seeds))
         except ChatError as error:
-            if error.reason is FailureReason.REFUSED and first:
+            if error.reason is FailureReason.REFUSED and not self._proven:
                 self.shared = False
                 return [], None
             return [_failed(error, seed) for seed in self.seeds], None
         choices = reply.choices[: len(self.seeds)]
-        identical = len({choice.text for choice in choices}) == 1
+        different = len({choice.text for choice in choices}) > 1 or _deterministic(reply.model)
         if len(choices) < len(self.seeds):
             self.shared = False
-        elif first and identical and not _deterministic(reply.model):
+        elif different:
+            self._proven = True
+        elif not self._proven:
             self.shared = False  # one seed for all n samples: no votes at all
             choices = choices[:1]
         backup = reply.model if reply.failover_from else None
