@@ -103,10 +103,10 @@ class GameEnv:
         self.encoder.encode(columns, action, obs)
         self._reached |= columns.milestones
         self._raw_return += reward
-        self._explore(columns)
         np.add.at(self._room_steps, columns.place & 2047, columns.has_control)
         self.age += 1
         over = columns.game_over | (columns.milestones & self._goal != 0)
+        self._explore(columns, over)
         boundary[:] = over
         late = ~over & (self.age >= self.episode_length)
         boundary[late] = Boundary.TRUNCATED
@@ -217,11 +217,16 @@ class GameEnv:
         self._event[slots] = False
         self._reached[slots] = self._at_start[slots] = self.columns.milestones[slots]
 
-    def _explore(self, columns: Columns) -> None:
-        """Keep the states of cells that the archive wants: at most a few hundred in a run."""
+    def _explore(self, columns: Columns, over: NDArray[np.bool_]) -> None:
+        """Keep the states of cells that the archive wants and an episode can begin in.
+
+        They are a few hundred in a run.
+        """
         explorer = self.starter.explorer
-        if explorer is not None:
-            for slot, cell in explorer.visit(columns, self._raw_return):
+        if explorer is None:
+            return
+        for slot, cell in explorer.visit(columns, self._raw_return):
+            if not over[slot]:
                 explorer.keep(cell, float(self._raw_return[slot]), self.batch.save(slot))
 
 
