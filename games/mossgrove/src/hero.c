@@ -208,25 +208,25 @@ static u8 buttons(void) {
     return swing != 0;
 }
 
-/* The hero pushes against something: after a while it may give way. */
-static void push(void) {
+/* The hero pushes against something: after a while it may give way. Returns whether he does. */
+static u8 push(void) {
     u8 position = ahead(12);
-    if (ahead_y >= 128 || ahead_x >= 160 || !collisions[position]) return;
-    push_direction = hero.direction;
+    if (ahead_y >= 128 || ahead_x >= 160 || !collisions[position]) return 0;
     push_counter++;
     if (push_counter == HOP && hero.direction == DOWN && layout[position] == TILE_LEDGE) hop();
     if (push_counter == BUMP) {
         push_counter = 0;
         things_bump(position);
     }
+    return 1;
 }
 
+/* Whoever reads memory between frames sees no half-made step: the mapped bytes are written once. */
 static void move(void) {
     u8 y = hero.yh, x = hero.xh, way;
-    hero_angle = 0xFF;
-    push_direction = 0xFF;
     if (!(keys & 0xF0)) {
         push_counter = 0;
+        hero_angle = push_direction = 0xFF;
         return;
     }
     face();
@@ -239,14 +239,19 @@ static void move(void) {
         return;
     }
     stay_inside();
-    if (y == hero.yh && x == hero.xh) push();
-    else push_counter = 0;
+    if (y != hero.yh || x != hero.xh) push_counter = 0;
+    else if (push()) {
+        push_direction = hero.direction;
+        return;
+    }
+    push_direction = 0xFF;
 }
 
 static void die(void) {
     static struct warp back;
     u8 i;
     death_trigger = 1;
+    disabled_objects = 0x81;
     hero.state = 3;
     menu_disabled = 1;
     sound(SOUND_FALL);

@@ -55,16 +55,18 @@ static u8 tens(u8 digits) {
 }
 
 u8 amber_pay(u8 price) {
-    u8 low = tens(amber[0] >> 4) + (amber[0] & 0x0F);
-    if (!amber[1] && low < price) return 0;
+    u8 low = amber[0], high = amber[1];
+    if (!high && tens(low >> 4) + (low & 0x0F) < price) return 0;
     while (price--) {
-        if (!amber[0]) {
-            amber[0] = 0x99;
-            amber[1]--;
+        if (!low) {
+            low = 0x99;
+            high--;
         } else {
-            amber[0] -= amber[0] & 0x0F ? 1 : 7;
+            low -= low & 0x0F ? 1 : 7;
         }
     }
+    amber[0] = low;
+    amber[1] = high;
     return 1;
 }
 
