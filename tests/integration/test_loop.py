@@ -145,6 +145,22 @@ def test_killed_in_a_stage_and_run_again_is_the_same_run(reference, tmp_path, st
     assert json.loads(done.stdout)["ok"], done.stdout
 
 
+def test_sigterm_stops_with_one_line_and_the_same_command_goes_on(reference, tmp_path):
+    folder, _ = reference
+    store_path = tmp_path / "store"
+    command = [sys.executable, "-m", "questloop.cli.app", "demo", "--store", str(store_path), "--json"]
+    process = subprocess.Popen(
+        command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    wait_for_stage(store_path, Stage.EVALUATE, process)
+    process.terminate()
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == ExitCode.PREEMPTED, errors
+    assert errors.strip().splitlines()[-1].startswith("error: stopped"), errors
+    demo(str(store_path))
+    assert facts(store_path) == facts(folder)
+
+
 def wait_for_stage(folder: Path, stage: Stage, process: subprocess.Popen) -> None:
     """Return once epoch 0 is in `stage`, by `progress.json`."""
     progress = folder / keys.progress()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,10 +33,11 @@ def start_ray(settings: TrainingSettings) -> Layout:
         logging.getLogger("ray").setLevel(logging.ERROR)
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        if settings.ray_address:
-            _join(settings.ray_address)
-        else:
-            _start(settings)
+        with _own_signals():
+            if settings.ray_address:
+                _join(settings.ray_address)
+            else:
+                _start(settings)
     if settings.ray_address:
         cores = int(ray.cluster_resources().get("CPU", 1))
         return choose_layout(settings, cores, ray.cluster_resources().get("memory", 4e9) / 2**20)
@@ -60,6 +63,20 @@ def quiet_stderr() -> Iterator[None]:
         finally:
             os.dup2(real, 2)
             os.close(real)
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep this process's signal handlers: Ray takes SIGTERM for itself when it starts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _join(address: str) -> None:
