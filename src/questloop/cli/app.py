@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from questloop.cli import bench, doctor, evaluate, grpo, judge, loop, play, states, verify
+from questloop.cli import bench, doctor, evaluate, fleet, grpo, judge, loop, play, states, verify
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -46,6 +46,7 @@ app.command()(verify.verify)
 app.add_typer(grpo.app)
 app.add_typer(judge.app, name="judge")
 app.add_typer(states.app, name="states")
+app.add_typer(fleet.app, name="fleet")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ The order of writes makes every crash harmless:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -61,25 +62,31 @@ class Outcome:
 
 def load(db: Database, attempt: int) -> Assignment | None:
     """The attempt with its job, machine and slots; None once it has ended."""
+    return next(iter(load_many(db, [attempt])), None)
+
+
+def load_many(db: Database, ids: Collection[int]) -> list[Assignment]:
+    """Those of the attempts that have not ended."""
+    if not ids:
+        return []
     with db.read() as session:
-        query = (
+        rows = session.execute(
             select(Attempt, Job, VM)
             .join(Job, Job.job_id == Attempt.job_id)
             .join(VM, VM.id == Attempt.vm_id)
-            .where(Attempt.id == attempt, Attempt.ended_at.is_(None))
-        )
-        row = session.execute(query).first()
-        if row is None:
-            return None
+            .where(Attempt.id.in_(ids), Attempt.ended_at.is_(None))
+        ).all()
         others = aliased(Claim)
         floor = select(func.min(others.attempt_id)).where(others.slot_id == Slot.id).scalar_subquery()
-        slots = session.execute(
-            select(Slot.uuid, floor)
-            .join(Claim, Claim.slot_id == Slot.id)
-            .where(Claim.attempt_id == attempt)
+        held: dict[int, list[HeldSlot]] = defaultdict(list)
+        for attempt, uuid, lowest in session.execute(
+            select(Claim.attempt_id, Slot.uuid, floor)
+            .join(Slot, Claim.slot_id == Slot.id)
+            .where(Claim.attempt_id.in_(ids))
             .order_by(Slot.index, Slot.id)
-        )
-        return Assignment(*row, tuple(HeldSlot(uuid, lowest) for uuid, lowest in slots))
+        ):
+            held[attempt].append(HeldSlot(uuid, lowest))
+    return [Assignment(attempt, job, vm, tuple(held[attempt.id])) for attempt, job, vm in rows]
 
 
 def adopt(db: Database, owner: str, lease_s: float, limit: int = 50) -> list[int]:

@@ -26,7 +26,7 @@ _WAITING = text("jobs.status IN ('queued', 'pending')")
 _QUEUED = text("jobs.status = 'queued'")
 _LARGE = text("jobs.status = 'pending' AND jobs.gpus > 1")
 _RANK = (Job.priority.desc(), Job.created_at, Job.job_id)
-_PARK_AT_ONCE = 500
+PARK_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ def _park(session: Session, moment: datetime, demand: Demand | None) -> int:
     waiting = select(Job.job_id).where(_QUEUED)
     if demand is not None:
         waiting = waiting.where(_asks_for(demand))
-    waiting = waiting.order_by(*_RANK).limit(_PARK_AT_ONCE).with_for_update(skip_locked=True)
+    waiting = waiting.order_by(*_RANK).limit(PARK_AT_ONCE).with_for_update(skip_locked=True)
     return move_many(
         session, waiting, JobStatus.QUEUED, JobStatus.PENDING, "no_free_slot", pending_since=moment
     )

@@ -108,6 +108,12 @@ def drain(db: Database, name: str, off: bool = False) -> None:
             recount(session, vm.id)
 
 
+def set_cpu_slots(db: Database, name: str, count: int) -> None:
+    """Change how many jobs without a GPU a machine takes at once; in force after its next poll."""
+    with db.write() as session:
+        _named(session, name).cpu_slots = count
+
+
 def remove(db: Database, name: str) -> None:
     """Forget a machine; refused while it has jobs."""
     with db.write() as session:
@@ -147,6 +153,28 @@ def mark_unreachable(db: Database, vm_id: int, detail: str) -> None:
             .where(VM.id == vm_id, VM.state.in_((VMState.READY, VMState.NEW)))
             .values(state=VMState.UNREACHABLE, state_detail=detail)
         )
+
+
+def mark_in_use(db: Database, vm_id: int, uuids: Sequence[str]) -> None:
+    """Note that the machine itself says that these slots are in use; the next poll looks again."""
+    with db.write() as session:
+        session.execute(select(VM.id).where(VM.id == vm_id).with_for_update())
+        session.execute(
+            update(Slot)
+            .where(Slot.vm_id == vm_id, Slot.uuid.in_(uuids))
+            .values(foreign_use=True)
+            .execution_options(synchronize_session=False)
+        )
+        recount(session, vm_id)
+
+
+def slot_state(slot: Slot) -> str:
+    """`free`, `claimed`, `foreign` or a health other than healthy."""
+    if slot.health is not Health.HEALTHY:
+        return slot.health.value
+    if slot.claims:
+        return "claimed"
+    return "foreign" if slot.foreign_use else "free"
 
 
 def reconcile(

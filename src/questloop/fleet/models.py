@@ -12,12 +12,14 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     CheckConstraint,
     DateTime,
     Dialect,
     Enum,
     ForeignKey,
     Index,
+    Integer,
     MetaData,
     String,
     Text,
@@ -116,6 +118,9 @@ class Base(DeclarativeBase):
         Health: _enum(Health),
         Ending: _enum(Ending),
     }
+
+
+_Fence = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up only what is called INTEGER
 
 
 class VM(Base):
@@ -242,7 +247,7 @@ class Job(Base):
     failure_reason: Mapped[FailureReason | None]
     failure_detail: Mapped[str | None] = mapped_column(Text)
     exit_code: Mapped[int | None]
-    attempt: Mapped[int | None]
+    attempt: Mapped[int | None] = mapped_column(_Fence)
     cancel_requested_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=db_now())
     pending_since: Mapped[datetime | None]
@@ -251,7 +256,11 @@ class Job(Base):
 
 
 class Attempt(Base):
-    """One try at a job on one machine. Its id is the fence: claims of a slot hand out ever higher ones."""
+    """One try at a job on one machine. Its id is the fence: claims of a slot hand out ever higher ones.
+
+    The first id of a database is the second it was made in, so that machines, which remember fences, take
+    those of a new database for newer than those of one that was lost.
+    """
 
     __tablename__ = "attempts"
     __table_args__ = (
@@ -271,7 +280,7 @@ class Attempt(Base):
         {"sqlite_autoincrement": True},
     )
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(_Fence, primary_key=True)
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.job_id"), index=True)
     vm_id: Mapped[int | None] = mapped_column(ForeignKey("vms.id", ondelete="SET NULL"), index=True)
     vm_name: Mapped[str] = mapped_column(String(64))
@@ -294,7 +303,7 @@ class Claim(Base):
     __tablename__ = "claims"
 
     slot_id: Mapped[int] = mapped_column(ForeignKey("slots.id"), primary_key=True)
-    attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True, index=True)
+    attempt_id: Mapped[int] = mapped_column(_Fence, ForeignKey("attempts.id"), primary_key=True, index=True)
     memory_mb: Mapped[int]
 
 
@@ -306,7 +315,7 @@ class JobEvent(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     job_id: Mapped[str] = mapped_column(String(64), index=True)
     at: Mapped[datetime] = mapped_column(server_default=db_now())
-    attempt: Mapped[int | None]
+    attempt: Mapped[int | None] = mapped_column(_Fence)
     before: Mapped[str | None] = mapped_column(String(32))
     after: Mapped[str] = mapped_column(String(32))
     reason: Mapped[str | None] = mapped_column(String(64))

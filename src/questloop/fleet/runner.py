@@ -15,6 +15,7 @@ the folder that this file lies in (`~/.questloop`):
     watch     how attempts stand; takes new deadlines; ends what a dead runner left behind
     kill      end an attempt with its whole process group; one never launched can then no longer be
     poll      boot id, nvidia-smi's answers (never two at once), processes that belong to attempts
+    outputs   what lies in the attempt's output folder
     prune     remove folders of attempts that ended long ago
 """
 
@@ -104,16 +105,16 @@ def kill(request):
 
 def poll(request):
     """What nvidia-smi says. One that hangs keeps its lock, and no second one is started."""
-    result = {"boot_id": boot_id(), "clock": clock(), "smi": {}, "own_pids": sorted(own_processes())}
+    result = {"boot_id": boot_id(), "clock": clock(), "smi": {}}
+    own = own_processes()
     os.makedirs(os.path.join(BASE, "locks"), exist_ok=True)
     lock = os.open(os.path.join(BASE, "locks", "nvidia-smi"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    end = time.monotonic() + request["timeout_s"]
+    if not wait_until(lambda: try_lock(lock), request["timeout_s"]):
         result["smi"] = {"error": "hung", "detail": "an nvidia-smi started earlier has not returned"}
+        result["own_pids"] = []
         return result
     os.set_inheritable(lock, True)
-    end = time.monotonic() + request["timeout_s"]
     for name, arguments in request["queries"].items():
         try:
             result["smi"][name] = run_smi(arguments, end, lock)
@@ -123,7 +124,20 @@ def poll(request):
         except subprocess.TimeoutExpired:
             result["smi"] = {"error": "hung", "detail": "nvidia-smi did not return in time"}
             break
+    # Before and after: a job that began or ended in between is ours all the same.
+    result["own_pids"] = sorted(own | own_processes())
     return result
+
+
+def outputs(request):
+    top = os.path.join(attempt_folder(request["job_id"], request["attempt"]), "output")
+    files = {}
+    for folder, _, names in os.walk(top):
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                files[os.path.relpath(path, top)] = os.path.getsize(path)
+    return {"files": files}
 
 
 def prune(request):
@@ -290,7 +304,9 @@ class Runner:
 
     def environment(self):
         variables = dict(os.environ)
-        variables.update(self.spec.get("environment", {}))
+        programs = os.path.join(BASE, "venv", "bin")
+        if os.path.isdir(programs):
+            variables["PATH"] = programs + os.pathsep + variables.get("PATH", os.defpath)
         variables.update(
             {
                 "CUDA_VISIBLE_DEVICES": ",".join(self.spec["cuda_devices"]),
@@ -399,10 +415,7 @@ def is_locked(folder):
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
+        return not try_lock(lock)
     finally:
         os.close(lock)
 
@@ -564,10 +577,21 @@ def send(pid, number):
                 raise
 
 
+def try_lock(file):
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+
+
 def wait_until(condition, seconds):
     end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
+    while not condition():
+        if time.monotonic() > end:
+            return False
         time.sleep(0.05)
+    return True
 
 
 COMMANDS = {
@@ -576,6 +600,7 @@ COMMANDS = {
     "watch": watch,
     "kill": kill,
     "poll": poll,
+    "outputs": outputs,
     "prune": prune,
 }
 

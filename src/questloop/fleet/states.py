@@ -82,6 +82,7 @@ _PERMANENT = frozenset(
         FailureReason.MISSING_DATASET,
         FailureReason.BAD_DATA,
         FailureReason.OUT_OF_GPU_MEMORY,
+        FailureReason.OUTPUT_NOT_STORED,
     }
 )
 _MACHINE = frozenset(

@@ -11,6 +11,7 @@ import contextlib
 import os
 import shlex
 import stat
+import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from questloop.fleet.models import VM
 from questloop.fleet.states import TransportKind
 
 _CHUNK = 1 << 20
+_SESSIONS = 8  # OpenSSH takes ten a connection; one is for files
 
 
 class TransportError(UnavailableError):
@@ -89,6 +91,9 @@ class LocalTransport:
     def __init__(self, home: Path | None = None, timeout_s: float = 20) -> None:
         self.home = home or Path.home()
         self.timeout_s = timeout_s
+        # Jobs find the `questloop` of this very installation.
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        self._environment = {**os.environ, "HOME": str(self.home), "PATH": path}
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
         """See `Transport.run`."""
@@ -96,12 +101,14 @@ class LocalTransport:
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 cwd=self.home,
-                env={**os.environ, "HOME": str(self.home)},
+                env=self._environment,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
             )
+        except FileNotFoundError:
+            return Result(127, b"", f"{argv[0]}: not found\n".encode())
         except OSError as error:
             raise TransportError(f"{argv[0]}: {error.strerror}") from None
         try:
@@ -152,12 +159,14 @@ class SSHTransport:
         self._connection: asyncssh.SSHClientConnection | None = None
         self._files: asyncssh.SFTPClient | None = None
         self._opening = asyncio.Lock()
+        self._sessions = asyncio.Semaphore(_SESSIONS)
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
         """See `Transport.run`."""
-        async with self._translated():
+        async with self._sessions, self._translated():
             connection = await self._connected()
-            done = await connection.run(shlex.join(argv), input=stdin, encoding=None)
+            source = {"input": stdin} if stdin else {"stdin": asyncssh.DEVNULL}
+            done = await connection.run(shlex.join(argv), encoding=None, **source)
         if done.exit_status is None or done.exit_status < 0:
             raise TransportError(f"{self.vm.name}: the connection ended before the command")
         return Result(done.exit_status, _bytes(done.stdout), _bytes(done.stderr))
@@ -261,7 +270,7 @@ async def host_key_of(ip_address: str, port: int, timeout_s: float = 20) -> tupl
         ) from None
     if key is None:
         raise TransportError(f"{ip_address}:{port}: shows no host key")
-    return key.export_public_key("openssh").decode().strip().rsplit(" ", 1)[0].strip(), key.get_fingerprint()
+    return " ".join(key.export_public_key("openssh").decode().split()[:2]), key.get_fingerprint()
 
 
 def check_private_key(path: Path) -> Path:

@@ -1,5 +1,7 @@
 """First schema: machines, slots, jobs, attempts, claims and events."""
 
+import time
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -11,13 +13,16 @@ branch_labels = None
 depends_on = None
 
 
+_FENCE = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
 def upgrade() -> None:
     op.create_table(
         "job_events",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("job_id", sa.String(length=64), nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), server_default=db_now(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=True),
+        sa.Column("attempt", _FENCE, nullable=True),
         sa.Column("before", sa.String(length=32), nullable=True),
         sa.Column("after", sa.String(length=32), nullable=False),
         sa.Column("reason", sa.String(length=64), nullable=True),
@@ -106,7 +111,7 @@ def upgrade() -> None:
         ),
         sa.Column("failure_detail", sa.Text(), nullable=True),
         sa.Column("exit_code", sa.Integer(), nullable=True),
-        sa.Column("attempt", sa.Integer(), nullable=True),
+        sa.Column("attempt", _FENCE, nullable=True),
         sa.Column("cancel_requested_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=db_now(), nullable=False),
         sa.Column("pending_since", sa.DateTime(timezone=True), nullable=True),
@@ -194,7 +199,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "attempts",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", _FENCE, nullable=False),
         sa.Column("job_id", sa.String(length=64), nullable=False),
         sa.Column("vm_id", sa.Integer(), nullable=True),
         sa.Column("vm_name", sa.String(length=64), nullable=False),
@@ -323,7 +328,7 @@ def upgrade() -> None:
     op.create_table(
         "claims",
         sa.Column("slot_id", sa.Integer(), nullable=False),
-        sa.Column("attempt_id", sa.Integer(), nullable=False),
+        sa.Column("attempt_id", _FENCE, nullable=False),
         sa.Column("memory_mb", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(["attempt_id"], ["attempts.id"], name=op.f("fk_claims_attempt_id_attempts")),
         sa.ForeignKeyConstraint(["slot_id"], ["slots.id"], name=op.f("fk_claims_slot_id_slots")),
@@ -331,6 +336,12 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("claims", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_claims_attempt_id"), ["attempt_id"], unique=False)
+
+    first = int(time.time())
+    if op.get_bind().dialect.name == "sqlite":
+        op.execute(f"INSERT INTO sqlite_sequence (name, seq) VALUES ('attempts', {first})")
+    else:
+        op.execute(f"SELECT setval(pg_get_serial_sequence('attempts', 'id'), {first})")
 
 
 def downgrade() -> None:

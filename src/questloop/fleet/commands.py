@@ -1,0 +1,99 @@
+"""From a job's row to what its machine runs. Everything a user wrote stays one literal argument."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from questloop.errors import UsageError
+from questloop.fleet.jobs import valid_job_id
+from questloop.fleet.models import Job
+from questloop.fleet.states import JobKind
+
+STORE_PREFIX = "store:"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_PROGRAM = {JobKind.GRPO: ("questloop", "grpo"), JobKind.JUDGE: ("questloop", "evaluate")}
+
+
+class BadJobError(UsageError):
+    """The row cannot be run as it is."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """`argv` items that are lists are paths in the attempt's folder; `uploads` map names to store keys."""
+
+    argv: list[str | list[str]]
+    downloads: dict[str, str] = field(default_factory=dict)
+    uploads: dict[str, str] = field(default_factory=dict)
+
+
+def command_of(job: Job) -> Command:
+    """What `job` runs; raises `BadJobError` that names the column."""
+    if not valid_job_id(job.job_id):
+        raise BadJobError(f"job_id {job.job_id!r}: use letters, digits, '.', '_' and '-', at most 64")
+    downloads: dict[str, str] = {}
+    uploads: dict[str, str] = {}
+    for name, source in _mapping(job.inputs, "inputs").items():
+        if not _NAME.fullmatch(name):
+            raise BadJobError(f"inputs {name!r}: a plain file name is needed")
+        if str(source).startswith(("https://", "http://")):
+            downloads[name] = str(source)
+        elif str(source).startswith(STORE_PREFIX):
+            uploads[name] = str(source).removeprefix(STORE_PREFIX)
+        else:
+            raise BadJobError(f"inputs {name!r}: {source!r} is neither http(s)://... nor {STORE_PREFIX}KEY")
+    argv = _argv(job, {*downloads, *uploads})
+    for item in argv:
+        if isinstance(item, str) and "\0" in item:
+            raise BadJobError("arguments: a NUL character cannot be passed to a program")
+    return Command(argv, downloads, uploads)
+
+
+def _argv(job: Job, inputs: set[str]) -> list[str | list[str]]:
+    if job.kind is JobKind.COMMAND:
+        arguments = job.arguments
+        if not isinstance(arguments, list) or not arguments or not all(isinstance(a, str) for a in arguments):
+            raise BadJobError("arguments: a command job needs a list of strings, the program first")
+        return list(arguments)
+    argv: list[str | list[str]] = [*_PROGRAM[job.kind]]
+    for option, value in (
+        ("model", job.model),
+        ("dataset", job.dataset),
+        ("reward_function", job.reward_function),
+    ):
+        if value is None:
+            continue
+        if value in inputs:
+            argv += [f"--{option}", ["work", value]]
+        else:
+            argv.append(f"--{option}={value}")
+    for option, value in _mapping(job.arguments, "arguments").items():
+        argv += _option(option, value, job.kind)
+    if job.kind is JobKind.GRPO:
+        argv += ["--output_dir", ["output"]]
+    return argv
+
+
+def _option(option: str, value: Any, kind: JobKind) -> list[str]:
+    if not _OPTION.fullmatch(option):
+        raise BadJobError(f"arguments {option!r}: not the name of an option")
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        if kind is JobKind.GRPO:
+            return [f"--{option}={str(value).lower()}"]
+        return [f"--{option}" if value else f"--no-{option}"]
+    if not isinstance(value, str | int | float):
+        raise BadJobError(f"arguments {option!r}: {value!r} is neither text, a number nor true or false")
+    return [f"--{option}={value}"]
+
+
+def _mapping(value: Any, column: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadJobError(f"{column}: a mapping is needed, not {value!r}")
+    return value

@@ -1,0 +1,149 @@
+"""Why a job is where it is, in sentences for the person who waits for it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session, selectinload
+
+from questloop.fleet.claims import stale_poll_s
+from questloop.fleet.database import Database, now
+from questloop.fleet.jobs import UnknownJobError, is_final
+from questloop.fleet.models import VM, Attempt, Job
+from questloop.fleet.placement import Demand, SlotView, could_serve, has_room
+from questloop.fleet.requeue import Backoff
+from questloop.fleet.states import Health, JobStatus, VMState
+from questloop.settings import FleetSettings
+
+_DISPATCHERS_ARE_LATE = timedelta(seconds=30)
+
+
+def explain(db: Database, job_id: str, settings: FleetSettings) -> list[str]:
+    """What the job waits for or how it ended, the most telling first."""
+    with db.read() as session:
+        job = session.get(Job, job_id)
+        if job is None:
+            raise UnknownJobError(job_id)
+        moment = now(session)
+        match job.status:
+            case JobStatus.QUEUED | JobStatus.PENDING:
+                return _waiting(session, job, settings, moment)
+            case JobStatus.RUNNING:
+                return _running(session, job, moment)
+            case JobStatus.LOST:
+                return [f"lost ({job.failure_reason}); the requeue manager queues it again"]
+            case JobStatus.FAILED:
+                return _failed(job, settings)
+            case _:
+                return [f"{job.status}, finished {_ago(moment, job.finished_at)}"]
+
+
+def machine_problem(vm: VM, job: Job, moment: datetime, settings: FleetSettings) -> str | None:
+    """Why the job cannot be put on this machine now; None where it can."""
+    if vm.state is not VMState.READY:
+        return f"{vm.state.value}" + (f": {vm.state_detail}" if vm.state_detail else "")
+    if vm.drain_reason is not None:
+        undo = f"`questloop fleet vm drain {vm.name} --off` undoes it"
+        return f"takes no new job ({vm.drain_reason.value}); {undo}"
+    if vm.last_polled is None or moment - vm.last_polled > timedelta(seconds=stale_poll_s(settings)):
+        return f"last polled {_ago(moment, vm.last_polled)}: does `questloop fleet poller` run?"
+    demand = Demand(job.gpus, job.memory_mb, job.shared)
+    kind = "CPU slot" if job.gpus == 0 else "GPU"
+    healthy = [slot for slot in vm.slots if slot.health is Health.HEALTHY]
+    views = {
+        slot.id: SlotView(
+            slot.id, vm.id, slot.kind, slot.memory_mb, slot.claimed_mb, slot.claims, slot.exclusive
+        )
+        for slot in healthy
+    }
+    able = [slot for slot in healthy if could_serve(views[slot.id], demand)]
+    if len(able) < demand.slots:
+        memory = f" with {job.memory_mb} MB" if job.memory_mb else ""
+        sick = len(vm.slots) - len(healthy)
+        return f"has {len(able)} healthy {kind}(s){memory}, {demand.slots} needed" + (
+            f"; {sick} not healthy ({vm.state_detail or 'see fleet vm list'})" if sick else ""
+        )
+    foreign = sum(slot.foreign_use for slot in able)
+    free = sum(not slot.foreign_use and has_room(views[slot.id], demand) for slot in able)
+    if free < demand.slots:
+        taken = len(able) - free - foreign
+        return f"{free} of {len(able)} {kind}(s) free, {demand.slots} needed; {taken} taken by jobs" + (
+            f", {foreign} used by processes outside the fleet" if foreign else ""
+        )
+    return None
+
+
+def _waiting(session: Session, job: Job, settings: FleetSettings, moment: datetime) -> list[str]:
+    vms = session.scalars(select(VM).order_by(VM.name).options(selectinload(VM.slots))).all()
+    if not vms:
+        return ["no machine: add one with `questloop fleet vm add`, or run `questloop fleet up` for this one"]
+    problems = {vm.name: machine_problem(vm, job, moment, settings) for vm in vms}
+    lines = []
+    better = session.scalar(
+        select(func.count()).where(
+            Job.status.in_((JobStatus.QUEUED, JobStatus.PENDING)),
+            or_(
+                Job.priority > job.priority,
+                (Job.priority == job.priority) & (Job.created_at < job.created_at),
+            ),
+        )
+    )
+    if better:
+        lines.append(f"{better} waiting job(s) come first, by priority and then age")
+    fitting = [name for name, problem in problems.items() if problem is None]
+    if fitting:
+        waited = moment - job.created_at
+        lines.append(
+            f"fits on {', '.join(fitting)} now"
+            + (
+                ": does `questloop fleet dispatcher` run?"
+                if waited > _DISPATCHERS_ARE_LATE and not better
+                else "; a dispatcher takes it at its next look"
+            )
+        )
+    lines += [f"{name}: {problem}" for name, problem in problems.items() if problem is not None]
+    return lines
+
+
+def _running(session: Session, job: Job, moment: datetime) -> list[str]:
+    attempt = session.get(Attempt, job.attempt)
+    assert attempt is not None
+    lines = [f"running on {attempt.vm_name} since {_ago(moment, attempt.claimed_at)}"]
+    if job.cancel_requested_at is not None:
+        lines.append("to be cancelled: its processes are being ended")
+    if attempt.held_since is not None:
+        until = "it is launched" if attempt.lease_until is None else f"{attempt.lease_until:%H:%M:%S} UTC"
+        lines.append(
+            f"held: {attempt.vm_name} does not answer since {_ago(moment, attempt.held_since)}; queued again "
+            f"once it shows another boot id, or after {until}, when its runner has ended itself"
+        )
+    if attempt.owner_until < moment:
+        lines.append("no dispatcher watches it: does `questloop fleet dispatcher` run?")
+    elif attempt.launched_at is None:
+        lines.append("being launched")
+    return lines
+
+
+def _failed(job: Job, settings: FleetSettings) -> list[str]:
+    lines = [f"failed: {job.failure_reason or 'no reason known'}"]
+    if job.failure_detail:
+        lines.append(job.failure_detail)
+    if not is_final(job):
+        wait = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s).wait(job.retry_count)
+        lines.append(
+            f"retried {wait.total_seconds():.0f} s after it failed ({job.retry_count}/{job.max_retries})"
+        )
+    elif job.failure_reason is not None and not job.failure_reason.retryable:
+        lines.append("not retried: it would fail again; `questloop fleet retry` queues it all the same")
+    else:
+        lines.append(
+            f"no retry left ({job.retry_count}/{job.max_retries}); `questloop fleet retry` gives new ones"
+        )
+    return lines
+
+
+def _ago(moment: datetime, earlier: datetime | None) -> str:
+    if earlier is None:
+        return "never"
+    return f"{max(0, (moment - earlier).total_seconds()):.0f} s ago"

@@ -1,0 +1,140 @@
+"""The commands, as a user types them, with the daemons in a process of their own."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from questloop.cli.fleet import app
+from questloop.errors import QuestloopError
+
+from .loopback import LoopbackMachine, client_key
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "home").mkdir()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder / "home"),
+        "PYTHONPATH": str(ROOT / "src"),
+        "DATABASE_URL": f"sqlite:///{folder}/fleet.sqlite3",
+        "NATS_URL": "nats://127.0.0.1:1",  # none: the sweep alone must do
+        "SWEEP_INTERVAL_S": "0.2",
+        "WATCH_INTERVAL_S": "0.2",
+        "POLL_INTERVAL_S": "1",
+    }
+    with open(folder / "up.log", "wb") as log:
+        up = subprocess.Popen(
+            [sys.executable, "-m", "questloop.cli.app", "fleet", "up", "--cpu-slots", "2"],
+            env=environment,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+        )
+        yield folder, environment
+        up.send_signal(signal.SIGINT)
+        assert up.wait(60) == 0, (folder / "up.log").read_text()
+
+
+@pytest.fixture
+def run(place, monkeypatch):
+    folder, environment = place
+    monkeypatch.chdir(folder)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*arguments, code=0, input=None):
+        result = CliRunner().invoke(app, list(arguments), input=input)
+        error = result.exception
+        if isinstance(error, QuestloopError):
+            assert "\n" not in str(error)
+            assert error.exit_code == code, error
+            return str(error)
+        assert result.exit_code == code, (result.output, error)
+        return result.stdout
+
+    return run
+
+
+@pytest.mark.slow
+def test_from_submit_to_fetch(place, run):
+    folder, _ = place
+    (folder / "in.txt").write_text("hello")
+    script = 'cat in.txt; echo; cp in.txt "$QUESTLOOP_OUTPUT_DIR/out.txt"'
+    output = run(
+        "submit", "--gpus", "0", "--job-id", "first", "--input", "in.txt", "--wait",
+        "--", "sh", "-c", script,
+    )  # fmt: skip
+    assert "hello" in output
+    assert run("logs", "first").splitlines()[1] == "hello"
+    assert "out.txt" in run("fetch", "first", "got")
+    assert (folder / "got/out.txt").read_text() == "hello"
+    shown = json.loads(run("show", "first", "--json"))
+    assert [event["after"] for event in shown["events"]][-2:] == ["running", "completed"]
+    assert "first  command  completed" in run("jobs")
+
+
+@pytest.mark.slow
+def test_a_job_without_a_place_is_explained_and_cancelled(place, run):
+    (place[0] / "job.yaml").write_text("job_id: big\nkind: command\narguments: ['true']\ngpus: 4\n")
+    assert json.loads(run("submit", "-f", "job.yaml", "--json"))["job_id"] == "big"
+    assert "4 needed" in run("explain", "big")
+    assert "cancelled" in run("cancel", "big")
+    assert "local" in run("top", "--once")
+
+
+@pytest.mark.slow
+def test_wrong_use_is_one_line(run):
+    assert "fleet jobs" in run("show", "absent", code=2)
+    assert "gpus" in run("submit", "--gpus", "-1", "--", "true", code=2)
+    assert "--arg" in run("submit", "--arg", "x", "--", "true", code=2)
+    assert "one of queued" in run("jobs", "--status", "dead", code=2)
+    assert "fleet vm list" in run("vm", "test", "absent", code=2)
+
+
+@pytest.mark.slow
+def test_a_machine_is_added_by_its_fingerprint_and_looked_at(place, run, tmp_path):
+    key, path = client_key(tmp_path)
+    with loopback_in_thread(tmp_path, key) as machine:
+        where = ["127.0.0.1", "--port", str(machine.port), "--user", "q", "--key", str(path)]
+        assert "not trusted" in run("vm", "add", "gpu1", *where, code=1, input="n\n")
+        assert "not trusted" in run("vm", "add", "gpu1", *where, "--fingerprint", "SHA256:x", code=1)
+        shown = machine.host_key.get_fingerprint()
+        run("vm", "add", "gpu1", *where, "--fingerprint", shown)
+        looked = run("vm", "test", "gpu1", code=1)
+        assert "ok   gpus: 2 GPU(s)" in looked
+        assert "try: questloop fleet vm setup gpu1" in looked
+        run("vm", "trust", "gpu1", "--fingerprint", shown)
+        run("vm", "drain", "gpu1")
+        assert json.loads(run("vm", "list", "--json"))[0]["drain_reason"] == "operator"
+        run("vm", "drain", "gpu1", "--off")
+        run("vm", "remove", "gpu1")
+
+
+@contextlib.contextmanager
+def loopback_in_thread(folder, key):
+    """A loopback machine with an event loop of its own: the commands bring theirs."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    machine = LoopbackMachine("gpu1", folder / "gpu1", key)
+    asyncio.run_coroutine_threadsafe(machine.start(), loop).result(30)
+    try:
+        yield machine
+    finally:
+        asyncio.run_coroutine_threadsafe(machine.stop(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -1,0 +1,155 @@
+"""SSH over real connections to loopback servers, and what they refuse."""
+
+import asyncio
+
+import asyncssh
+import pytest
+
+from questloop.fleet import agent
+from questloop.fleet.models import VM
+from questloop.fleet.states import TransportKind
+from questloop.fleet.transport import (
+    ChangedHostKeyError,
+    LocalTransport,
+    PrivateKeyError,
+    SSHTransport,
+    TransportError,
+    TransportPool,
+    UnknownHostKeyError,
+    host_key_of,
+)
+
+from .loopback import LoopbackMachine, client_key
+
+
+@pytest.fixture
+async def machine(tmp_path):
+    key, path = client_key(tmp_path)
+    machine = LoopbackMachine("m", tmp_path / "home", key)
+    await machine.start()
+    machine.key_path = path
+    yield machine
+    await machine.stop()
+
+
+def row(machine, **changed):
+    values = {
+        "id": 1,
+        "name": "m",
+        "ip_address": "127.0.0.1",
+        "port": machine.port,
+        "user": "questloop",
+        "ssh_key_path": str(machine.key_path),
+        "host_key": machine.public_key,
+        "transport": TransportKind.SSH,
+    }
+    return VM(**(values | changed))
+
+
+@pytest.fixture(params=["ssh", "local"])
+async def transport(request, machine, tmp_path):
+    made = SSHTransport(row(machine)) if request.param == "ssh" else LocalTransport(machine.home)
+    yield made
+    await made.close()
+
+
+async def test_both_kinds_keep_the_contract(transport):
+    result = await transport.run(["sh", "-c", 'cat; echo err >&2; exit "$1"', "x", "3"], b"in\x00put")
+    assert (result.exit_code, result.stdout, result.stderr) == (3, b"in\x00put", b"err\n")
+    await transport.put("a/b/file", b"0123456789")
+    assert await transport.read_from("a/b/file", 4) == b"456789"
+    assert await transport.read_from("a/b/file", 4, 2) == b"45"
+    assert await transport.read_from("a/b/file", 10) == b""
+    assert await transport.read_from("absent", 0) == b""
+    assert (await transport.run(["stat", "-c", "%a", "a/b/file"])).stdout == b"600\n"
+
+
+async def test_arguments_reach_the_program_as_they_are(transport):
+    values = ["a b", "x'; touch m; '", "$(touch m)", "two\nlines", "-rf", "", "*", '"', "\\"]
+    result = await transport.run(["printf", "%s\\0", *values])
+    assert result.stdout.decode().split("\0")[:-1] == values
+    assert (await transport.run(["ls"])).stdout.find(b"m\n") == -1
+
+
+async def test_many_commands_at_once_share_one_connection(machine):
+    transport = SSHTransport(row(machine))
+    results = await asyncio.gather(*(transport.run(["echo", str(number)]) for number in range(30)))
+    assert [int(result.stdout) for result in results] == list(range(30))
+    assert len(machine._connections) == 1
+    await transport.close()
+
+
+async def test_an_unknown_host_key_is_refused_before_connecting(machine):
+    with pytest.raises(UnknownHostKeyError, match="vm trust"):
+        await SSHTransport(row(machine, host_key=None)).run(["true"])
+    assert not machine.commands
+
+
+async def test_a_changed_host_key_is_refused_with_its_own_reason(machine):
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key("openssh").decode()
+    with pytest.raises(ChangedHostKeyError, match="another host key"):
+        await SSHTransport(row(machine, host_key=other)).run(["true"])
+    assert not machine.commands
+
+
+async def test_a_refused_client_key_says_which(machine, tmp_path):
+    (tmp_path / "other").mkdir()
+    _, path = client_key(tmp_path / "other")
+    with pytest.raises(TransportError, match="authorized_keys"):
+        await SSHTransport(row(machine, ssh_key_path=str(path))).run(["true"])
+
+
+async def test_a_private_key_open_to_others_is_refused(machine):
+    machine.key_path.chmod(0o644)
+    with pytest.raises(PrivateKeyError, match="chmod 600"):
+        await SSHTransport(row(machine)).run(["true"])
+    with pytest.raises(PrivateKeyError, match="No such file"):
+        await SSHTransport(row(machine, ssh_key_path="/nowhere")).run(["true"])
+
+
+async def test_a_cut_is_an_error_and_the_next_call_connects_anew(machine):
+    transport = SSHTransport(row(machine))
+    assert (await transport.run(["echo", "1"])).stdout == b"1\n"
+    await machine.cut()
+    with pytest.raises(TransportError):
+        await transport.run(["echo", "2"])
+    await machine.restore()
+    assert (await transport.run(["echo", "3"])).stdout == b"3\n"
+    await transport.close()
+
+
+async def test_a_slow_machine_is_waited_for(machine):
+    machine.delay_s = 2
+    transport = SSHTransport(row(machine), timeout_s=60)
+    assert (await transport.run(["echo", "slow"])).stdout == b"slow\n"
+    await transport.close()
+
+
+async def test_a_machine_that_never_answers_is_given_up(machine):
+    machine.delay_s = 600
+    transport = SSHTransport(row(machine), timeout_s=1)
+    with pytest.raises(TransportError, match="no answer"):
+        await transport.run(["true"])
+
+
+async def test_the_shown_host_key_and_its_fingerprint(machine):
+    key, fingerprint = await host_key_of("127.0.0.1", machine.port)
+    assert key == machine.public_key
+    assert fingerprint.startswith("SHA256:")
+
+
+async def test_the_pool_follows_the_row(machine):
+    pool = TransportPool()
+    first = await pool.get(row(machine))
+    assert await pool.get(row(machine)) is first
+    assert await pool.get(row(machine, user="other")) is not first
+    await pool.close()
+
+
+async def test_the_runner_is_put_where_it_is_missing(machine):
+    transport = SSHTransport(row(machine))
+    first = await agent.call(transport, "hello", {})
+    assert first["boot_id"] == (machine.home / "boot_id").read_text().strip()
+    await agent.call(transport, "hello", {})
+    assert len(machine.commands) == 3  # missing, put, again
+    await transport.close()
