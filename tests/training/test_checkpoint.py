@@ -20,15 +20,14 @@ TREE = {
 @pytest.fixture
 def store(tmp_path):
     store = open_store(str(tmp_path))
-    checkpoint = Checkpoint(
-        3, {"w": np.ones((2, 2), np.float32)}, {"w.step": np.array(7.0, np.float32)}, {}, TREE, {"lr": 5e-5}
-    )
+    policy, optimizer = {"w": np.ones((2, 2), np.float32)}, {"w.step": np.array(7.0, np.float32)}
+    checkpoint = Checkpoint("vector-3", policy, optimizer, {}, TREE, {"lr": 5e-5})
     write_checkpoint(store, 4, checkpoint)
     return store
 
 
 def test_nested_state_comes_back(store):
-    found = read_checkpoint(store, 4, 3)
+    found = read_checkpoint(store, 4, "vector-3")
     first, second = found.slots["runners"]
     np.testing.assert_array_equal(first["age"], [0, 1, 2])
     assert first["obs"].shape == (2, 0)
@@ -46,13 +45,13 @@ def test_flatten_is_undone():
 
 
 def test_another_observation_version_is_refused_with_both_named(store):
-    with pytest.raises(BadDataError, match=r"version 3.*version 9"):
-        read_checkpoint(store, 4, 9)
+    with pytest.raises(BadDataError, match=r"vector-3.*vector-9"):
+        read_checkpoint(store, 4, "vector-9")
 
 
 def test_a_missing_checkpoint_is_named(store):
     with pytest.raises(BadDataError, match=r"checkpoints/epoch_5 is missing"):
-        read_checkpoint(store, 5, 3)
+        read_checkpoint(store, 5, "vector-3")
 
 
 @pytest.mark.parametrize("name", ["policy.safetensors", "slots.safetensors", "state.json"])
@@ -60,4 +59,4 @@ def test_a_cut_off_file_is_refused(store, name):
     key = keys.checkpoint(4, name)
     store.put(key, store.get(key)[:-5])
     with pytest.raises(BadDataError, match="cannot be read"):
-        read_checkpoint(store, 4, 3)
+        read_checkpoint(store, 4, "vector-3")

@@ -19,7 +19,7 @@ def test_concatenation_keeps_slots_and_final_observations_together():
     assert joined.shape == (3, 5)
     assert joined.final_index.tolist() == [0 * 5 + 1, 0 * 5 + 2, 1 * 5 + 4, 2 * 5 + 0]
     assert joined.final_obs[:, 0].tolist() == [101, 200, 212, 120]
-    after = joined.next_observations()
+    after = joined.next_vectors()
     assert after[0, 1, 0] == 101
     assert after[0, 0, 0] == 100
     assert after[1, 4, 0] == 212

@@ -32,6 +32,7 @@ CORRIDOR = World(
     observation_space=gym.spaces.Box(0, 1, (6,), np.float32),
     action_space=gym.spaces.Discrete(2),
     observation_version=1,
+    policy_version="corridor-1",
 )
 
 
@@ -144,9 +145,9 @@ def test_the_step_count_goes_on_when_a_runner_is_killed(store):
 
 
 def test_another_observation_version_is_refused_before_anything_is_started(store):
-    write_checkpoint(store, 0, Checkpoint(2, {}, {}, {}, {}))
+    write_checkpoint(store, 0, Checkpoint("corridor-2", {}, {}, {}, {}))
     with (
         Trainer(settings(), store, CORRIDOR) as trainer,
-        pytest.raises(BadDataError, match=r"version 2.*version 1"),
+        pytest.raises(BadDataError, match=r"corridor-2.*corridor-1"),
     ):
         trainer.run_epoch(plan(1))

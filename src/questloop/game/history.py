@@ -85,6 +85,12 @@ class History:
         old: Bools = here | ~counts
         return old
 
+    def tiles_stepped_on(self, slot: int, place: int) -> Bools:
+        """Which metatiles of the room at `place` the slot stepped on, bool[16, 16] by row and column."""
+        area = place & (_GROUPS * _ROOMS - 1)
+        bits = np.unpackbits(self._tiles[slot, area], bitorder="little")
+        return bits.reshape(16, 16).astype(np.bool_)
+
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Copies of all arrays."""
         return {name: getattr(self, name).copy() for name in _STATE}

@@ -43,6 +43,7 @@ class TrainBatch:
     target_ext: Floats
     target_int: Floats
     value_ext: Floats  # what the critic said before the update
+    vectors: Floats | None = None  # beside images
 
     def __len__(self) -> int:
         return len(self.action)
@@ -92,6 +93,7 @@ def finish(
         target_ext=flat(advantage_ext + extrinsic.value),
         target_int=flat(target_int),
         value_ext=flat(extrinsic.value),
+        vectors=flat(rollout.features[:-1]) if rollout.features is not None else None,
     )
 
 

@@ -18,7 +18,7 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV
 from questloop.errors import UnavailableError
 from questloop.training.batch_env import BatchEnv
 from questloop.training.learner import QuestLearner, as_rllib
-from questloop.training.network import VectorModule
+from questloop.training.network import VectorModule, VisualModule
 from questloop.training.rollout import Rollout, concatenate
 from questloop.training.runner import QuestRunner, Sample
 from questloop.training.starts import Guidance
@@ -38,6 +38,7 @@ class QuestConfig(PPOConfig):
         self.rollout_steps = 64
         self.record = False
         self.rnd_coef = 0.0
+        self.features_size: int | None = None  # of the vectors beside images
         self.env_runners(env_runner_cls=QuestRunner, create_local_env_runner=False)
         self.learners(learner_class=QuestLearner, num_learners=0)
         self.training(
@@ -69,7 +70,8 @@ class QuestConfig(PPOConfig):
         return self
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
-        return RLModuleSpec(module_class=VectorModule)
+        images = self.observation_space is not None and len(self.observation_space.shape) == 3
+        return RLModuleSpec(module_class=VisualModule if images else VectorModule)
 
 
 @dataclass

@@ -21,6 +21,12 @@ class BatchEnv(Protocol):
     observation_dtype: np.dtype
     num_actions: int
 
+    features: NDArray[np.float32] | None
+    """`[N, D]`: vectors beside observations that are images, as current as they; None beside vectors."""
+
+    final_features: NDArray[np.float32] | None
+    """`[N, D]`, as `final_obs`."""
+
     final_obs: NDArray
     """`[N, *shape]`: the true last observation of slots that terminated or truncated in the last step."""
 

@@ -35,7 +35,7 @@ Arrays = dict[str, NDArray[Any]]
 class Checkpoint:
     """What a run is at the end of an epoch."""
 
-    observation_version: int
+    observation_version: str
     policy: Arrays
     optimizer: Arrays
     curiosity: Arrays
@@ -68,7 +68,7 @@ def write_checkpoint(store: Store, epoch: int, checkpoint: Checkpoint) -> list[S
     return [*written, store.put(keys.checkpoint(epoch, STATE), document, durable=True)]
 
 
-def read_checkpoint(store: Store, epoch: int, observation_version: int) -> Checkpoint:
+def read_checkpoint(store: Store, epoch: int, observation_version: str) -> Checkpoint:
     """The checkpoint of `epoch`.
 
     Raises `BadDataError` where it is missing, cut off, or of another observation layout.
@@ -79,7 +79,7 @@ def read_checkpoint(store: Store, epoch: int, observation_version: int) -> Check
         found = state["observation_version"]
         if found != observation_version:
             raise BadDataError(
-                f"{where} was trained on observation version {found}, this is version {observation_version}: "
+                f"{where} was trained on observation version {found}, this is {observation_version}: "
                 "start a new run, or go on with the release that wrote it"
             )
         blobs = {name: store.get(keys.checkpoint(epoch, f"{name}.safetensors")) for name in _FILES}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.episodes.trace import EpisodeStart, Trace
-from questloop.game.actions import ACTION_COUNT
+from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns
 from questloop.game.observation import OBSERVATION_SIZE, Encoder
@@ -25,6 +25,7 @@ from questloop.training.meter import SlotReport
 from questloop.training.starts import Guidance, Starter, game_starts
 from questloop.training.streams import slot_streams
 from questloop.training.tape import EventWatch, Tape
+from questloop.training.visual import SHAPE, VisualEncoder
 
 
 class GameEnv:
@@ -34,8 +35,6 @@ class GameEnv:
     """
 
     num_actions = ACTION_COUNT
-    observation_shape: tuple[int, ...] = (OBSERVATION_SIZE,)
-    observation_dtype = np.dtype(np.float32)
 
     def __init__(
         self,
@@ -45,6 +44,7 @@ class GameEnv:
         png_stride: int = 10,
         starts: StartStates | None = None,
         archive_fraction: float = 0.0,
+        visual: bool = False,
     ) -> None:
         """`starts` saves making the start states again, where another process has done so."""
         rom = Rom.load(game.rom_path)
@@ -58,8 +58,14 @@ class GameEnv:
         self.rewards = Rewards(num_slots, rewards)
         self.columns = self.profile.columns(self.batch.taps)
         self.age = np.zeros(num_slots, np.int64)
-        self.final_obs = np.zeros((num_slots, OBSERVATION_SIZE), np.float32)
-        self._obs = np.zeros((num_slots, OBSERVATION_SIZE), np.float32)
+        vectors = np.zeros((num_slots, OBSERVATION_SIZE), np.float32)
+        self.visual = VisualEncoder(num_slots) if visual else None
+        self.observation_shape: tuple[int, ...] = SHAPE if visual else (OBSERVATION_SIZE,)
+        self.observation_dtype = np.dtype(np.uint8 if visual else np.float32)
+        self.features = vectors if visual else None
+        self.final_features = vectors.copy() if visual else None
+        self._obs = np.zeros((num_slots, *self.observation_shape), self.observation_dtype)
+        self.final_obs = np.zeros_like(self._obs)
         self._goal = _milestone_bit(self.profile, self.profile.goal)
         self._reached = np.zeros(num_slots, np.uint64)
         self._at_start = np.zeros(num_slots, np.uint64)
@@ -77,30 +83,32 @@ class GameEnv:
     def seed(self, streams: Sequence[np.random.Generator]) -> None:
         self._streams = list(streams)
 
-    def reset(self, obs: NDArray[np.float32]) -> None:
+    def reset(self, obs: NDArray[Any]) -> None:
         self._begin(np.arange(self.num_slots))
         obs[:] = self._obs
 
     def step(
         self,
         action: NDArray[np.uint8],
-        obs: NDArray[np.float32],
+        obs: NDArray[Any],
         reward: NDArray[np.float32],
         boundary: NDArray[np.uint8],
         render: bool = False,
     ) -> None:
         """As `BatchEnv`; `render` draws the screens for `batch.frame`."""
         tape = self._tape
-        if tape is None:
-            taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if render else None)
-        else:
-            drawn = self._event | (self.age % self._png_stride == 0)
-            taps = self.batch.step(action, drawn)
-            for slot in np.flatnonzero(drawn):
+        pictured = self._event | (self.age % self._png_stride == 0) if tape is not None else None
+        everything = render or self.visual is not None
+        taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if everything else pictured)
+        if tape is not None and pictured is not None:
+            for slot in np.flatnonzero(pictured):
                 tape.picture(int(slot), self.batch.frame(int(slot)))
         columns = self.columns = self.profile.columns(taps)
         reward[:] = self.rewards.step(columns)
-        self.encoder.encode(columns, action, obs)
+        vectors = obs if self.features is None else self.features
+        self.encoder.encode(columns, action, vectors)
+        if self.visual is not None:
+            self.visual.encode(self.batch, columns, self.encoder.history, obs)
         self._reached |= columns.milestones
         self._raw_return += reward
         np.add.at(self._room_steps, columns.place & 2047, columns.has_control)
@@ -111,18 +119,20 @@ class GameEnv:
         late = ~over & (self.age >= self.episode_length)
         boundary[late] = Boundary.TRUNCATED
         if tape is not None:
-            tape.add(self.age - 1, action, boundary, taps, obs, self.rewards.parts, columns.milestones)
+            tape.add(self.age - 1, action, boundary, taps, vectors, self.rewards.parts, columns.milestones)
             self._event = self._watch(columns, self.rewards.parts)
         over |= late
         if over.any():
             slots = np.flatnonzero(over)
             self.final_obs[slots] = obs[slots]
+            if self.features is not None and self.final_features is not None:
+                self.final_features[slots] = self.features[slots]
             self._end(slots)
             self._begin(slots)
             obs[slots] = self._obs[slots]
         self._obs[:] = obs
 
-    def observe(self, obs: NDArray[np.float32]) -> None:
+    def observe(self, obs: NDArray[Any]) -> None:
         obs[:] = self._obs
 
     def follow(self, guidance: Guidance) -> None:
@@ -158,12 +168,14 @@ class GameEnv:
         """
         states = [self.batch.save(slot) for slot in range(self.num_slots)]
         for slot, state in enumerate(states):
-            self.batch.load(slot, state)
+            self._load(slot, state)
         return {
             "emulators": [np.frombuffer(state.to_bytes(), np.uint8) for state in states],
             "encoder": self.encoder.state_dict(),
             "rewards": self.rewards.state_dict(),
             "obs": self._obs.copy(),
+            "features": self.features.copy() if self.features is not None else None,
+            "visual": self.visual.state_dict() if self.visual is not None else None,
             "age": self.age.copy(),
             "reached": self._reached.copy(),
             "at_start": self._at_start.copy(),
@@ -175,11 +187,14 @@ class GameEnv:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for slot, blob in enumerate(state["emulators"]):
-            self.batch.load(slot, SaveState.from_bytes(blob.tobytes(), f"emulator {slot} of the checkpoint"))
+            self._load(slot, SaveState.from_bytes(blob.tobytes(), f"emulator {slot} of the checkpoint"))
         self.columns = self.profile.columns(self.batch.taps)
         self.encoder.load_state_dict(state["encoder"])
         self.rewards.load_state_dict(state["rewards"])
         self._obs[:] = state["obs"]
+        if self.visual is not None and self.features is not None:
+            self.features[:] = state["features"]
+            self.visual.load_state_dict(state["visual"])
         self.age[:] = state["age"]
         self._reached[:] = state["reached"]
         self._at_start[:] = state["at_start"]
@@ -191,6 +206,17 @@ class GameEnv:
 
     def close(self) -> None:
         self.batch.close()
+
+    def _load(self, slot: int, state: SaveState) -> None:
+        """Load `state` so that the next picture depends on it alone.
+
+        PyBoy keeps what lies before sprites from the last picture it drew, and saves it in no state. A
+        picture drawn from `state` itself makes that the same everywhere.
+        """
+        self.batch.load(slot, state)
+        if self.visual is not None:
+            self.batch.emulators[slot].step(Action.NOP, 1, render=True)
+            self.batch.load(slot, state)
 
     # Episodes
 
@@ -210,7 +236,10 @@ class GameEnv:
                 self._tape.start(slot, EpisodeStart(state=start.name))
         self.columns = self.profile.columns(self.batch.taps)
         self.rewards.reset(slots, self.columns)
-        self._obs[slots] = self.encoder.begin(slots, self.columns)
+        vectors = self._obs if self.features is None else self.features
+        vectors[slots] = self.encoder.begin(slots, self.columns)
+        if self.visual is not None:
+            self.visual.begin(slots, self.columns, self.encoder.history, self._obs)
         if self.starter.explorer is not None:
             self.starter.explorer.reset(slots, self.columns)
         self.age[slots] = 0

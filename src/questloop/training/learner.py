@@ -23,9 +23,10 @@ from questloop.training.advantages import Discounts, TrainBatch, Values, finish
 from questloop.training.checkpoint import Arrays
 from questloop.training.loss import LossWeights, ppo_loss
 from questloop.training.rollout import Rollout
-from questloop.training.shaper import Shaper, refit_critic
+from questloop.training.shaper import Shaper, refit_critic, values_of
 
 TARGET_INT = "value_targets_int"
+VECTORS = "vectors"
 CURIOSITY_LR = 1e-4
 _LOSSES = ("policy_loss", "vf_loss", "entropy", "kl", "clip_fraction")
 
@@ -85,22 +86,22 @@ class QuestLearner(PPOTorchLearner):
         for field in ("observations", "final_obs", "reward", "logp"):
             require_finite(field, getattr(rollout, field))
         self.statistics = {}
-        flat = _every_observation(rollout)
+        observations = self._tensor(_flat(rollout.observations, rollout.final_obs))
+        vectors = _flat(rollout.vectors, rollout.final_vectors)
         if self._shaper_before is not None:
-            change = self.shaper(flat) - self._shaper_before(flat)
+            change = self.shaper(vectors) - self._shaper_before(vectors)
             self.statistics["refit_residual"] = refit_critic(
-                self.network.critic, self._tensor(flat), self._tensor(change), self.minibatches
+                self.network, observations, self._tensor(change), self.minibatches
             )
             self._shaper_before = None
-        with torch.inference_mode():
-            both = self.network.values(self._tensor(flat)).cpu().numpy()
+        both = values_of(self.network, observations).cpu().numpy()
         extrinsic, intrinsic = (_by_step(rollout, np.ascontiguousarray(both[:, k])) for k in (0, 1))
         batch = finish(
             rollout,
             extrinsic,
             intrinsic,
             self.discounts,
-            shaping=self._shaping(rollout, flat),
+            shaping=self._shaping(rollout, vectors),
             bonus=self._bonus(rollout),
         )
         self.statistics["explained_variance"] = _explained_variance(batch.value_ext, batch.target_ext)
@@ -120,6 +121,7 @@ class QuestLearner(PPOTorchLearner):
         targets = np.stack([columns[Postprocessing.VALUE_TARGETS], columns[TARGET_INT]], axis=1)
         self.statistics |= self._fit(
             obs=self._tensor(columns[Columns.OBS]),
+            vectors=self._tensor(columns.get(VECTORS, columns[Columns.OBS])),
             action=self._tensor(columns[Columns.ACTIONS]),
             logp=self._tensor(columns[Columns.ACTION_LOGP]),
             advantage=self._tensor(columns[Postprocessing.ADVANTAGES]),
@@ -174,7 +176,7 @@ class QuestLearner(PPOTorchLearner):
     # Fitting
 
     def _fit(
-        self, obs: Tensor, action: Tensor, logp: Tensor, advantage: Tensor, targets: Tensor
+        self, obs: Tensor, vectors: Tensor, action: Tensor, logp: Tensor, advantage: Tensor, targets: Tensor
     ) -> dict[str, float]:
         network, optimizer = self.network, self.optimizer
         parameters = list(network.parameters())
@@ -207,7 +209,7 @@ class QuestLearner(PPOTorchLearner):
                 sums += torch.stack([loss.policy, loss.value, loss.entropy, loss.kl, loss.clipped])
                 count += 1
                 if self.curiosity is not None and passes == 0:
-                    curiosity_loss = self._fit_curiosity(minibatch)
+                    curiosity_loss = self._fit_curiosity(vectors[rows])
         statistics = dict(zip(_LOSSES, (sums / count).tolist(), strict=True))
         return statistics | ({"curiosity_loss": curiosity_loss} if self.curiosity is not None else {})
 
@@ -215,9 +217,8 @@ class QuestLearner(PPOTorchLearner):
 
     def _make_curiosity(self) -> Curiosity:
         slots = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
-        curiosity = Curiosity(
-            slots, self.config.observation_space.shape[0], self.config.gamma, self.config.seed or 0
-        )
+        size = self.config.features_size or self.config.observation_space.shape[0]
+        curiosity = Curiosity(slots, size, self.config.gamma, self.config.seed or 0)
         self.curiosity_optimizer = torch.optim.Adam(
             curiosity.predictor.parameters(), lr=CURIOSITY_LR, fused=True
         )
@@ -230,7 +231,7 @@ class QuestLearner(PPOTorchLearner):
         """
         if self.curiosity is None:
             return None
-        after = rollout.next_observations()
+        after = rollout.next_vectors()
         if not self.curiosity_warm:
             self.curiosity.warm_up(after.reshape(-1, after.shape[-1]))
             self.curiosity_warm = True
@@ -271,6 +272,8 @@ def as_rllib(batch: TrainBatch) -> MultiAgentBatch:
         Postprocessing.VALUE_TARGETS: batch.target_ext,
         TARGET_INT: batch.target_int,
     }
+    if batch.vectors is not None:
+        columns[VECTORS] = batch.vectors
     return MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(columns)}, env_steps=len(batch))
 
 
@@ -282,14 +285,13 @@ def require_finite(field: str, array: NDArray) -> None:
     raise BadDataError(f"{field}{list(place)} is {array[place]}: no update was made")
 
 
-def _every_observation(rollout: Rollout) -> NDArray:
-    """`[(T + 1) * N + M, *shape]`: all rows of the rollout, then the final observations."""
-    shape = rollout.observations.shape[2:]
-    return np.concatenate([rollout.observations.reshape(-1, *shape), rollout.final_obs])
+def _flat(rows: NDArray, final: NDArray) -> NDArray:
+    """`[(T + 1) * N + M, *shape]` of `rows[T + 1, N, *shape]`, then `final[M, *shape]`."""
+    return np.concatenate([rows.reshape(-1, *rows.shape[2:]), final])
 
 
 def _by_step(rollout: Rollout, flat: NDArray[np.float32]) -> Values:
-    """Numbers in the order of `_every_observation`, back in the shape of the rollout."""
+    """Numbers in the order of `_flat`, back in the shape of the rollout."""
     steps, slots = rollout.shape
     rows = flat[: (steps + 1) * slots].reshape(steps + 1, slots)
     return Values(rows[:-1], rows[-1], rollout.scatter_final(flat[(steps + 1) * slots :]))

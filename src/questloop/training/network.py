@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
+import torch
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor, nn
 
 HIDDEN = (256, 256)
+_Layer = TypeVar("_Layer", nn.Linear, nn.Conv2d)
 
 
 class VectorModule(TorchRLModule, ValueFunctionAPI):
@@ -35,12 +37,53 @@ class VectorModule(TorchRLModule, ValueFunctionAPI):
         """`[B, 2]`: extrinsic and intrinsic value of `obs[B, D]`."""
         return self.critic(obs)
 
+    def critic_parameters(self) -> list[nn.Parameter]:
+        """Those that no action depends on."""
+        return list(self.critic.parameters())
+
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         return {Columns.ACTION_DIST_INPUTS: self.logits(batch[Columns.OBS])}
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
         """`[B]`: RLlib's one value, the extrinsic one."""
         return self.values(batch[Columns.OBS])[:, 0]
+
+
+class VisualModule(VectorModule):
+    """CNN for stacked frames u8[B, 7, 72, 80], with a policy head and a value head of their own.
+
+    The three convolutions are those of Mnih et al. 2015; the heads are MLPs of one hidden layer.
+    """
+
+    def setup(self) -> None:
+        channels, actions = self.observation_space.shape[0], int(self.action_space.n)
+        layers = []
+        for width, kernel, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
+            layers += [_orthogonal(nn.Conv2d(channels, width, kernel, stride), 2**0.5), nn.ReLU()]
+            channels = width
+        self.trunk = nn.Sequential(*layers, nn.Flatten())
+        with torch.no_grad():
+            size = self.trunk(torch.zeros(1, *self.observation_space.shape)).shape[1]
+        self.policy = _head(size, actions, gain=0.01)
+        self.critic = _head(size, 2, gain=1.0)
+
+    def logits(self, obs: Tensor) -> Tensor:
+        return self.policy(self._see(obs))
+
+    def values(self, obs: Tensor) -> Tensor:
+        return self.critic(self._see(obs))
+
+    def _see(self, obs: Tensor) -> Tensor:
+        return self.trunk(obs.float() / 255)
+
+
+def _head(inputs: int, outputs: int, gain: float) -> nn.Sequential:
+    hidden = HIDDEN[-1]
+    return nn.Sequential(
+        _orthogonal(nn.Linear(inputs, hidden), 2**0.5),
+        nn.ReLU(),
+        _orthogonal(nn.Linear(hidden, outputs), gain),
+    )
 
 
 def mlp(inputs: int, outputs: int, gain: float) -> nn.Sequential:
@@ -52,7 +95,8 @@ def mlp(inputs: int, outputs: int, gain: float) -> nn.Sequential:
     return nn.Sequential(*layers, _orthogonal(nn.Linear(inputs, outputs), gain))
 
 
-def _orthogonal(layer: nn.Linear, gain: float) -> nn.Linear:
+def _orthogonal(layer: _Layer, gain: float) -> _Layer:
     nn.init.orthogonal_(layer.weight, gain)
-    nn.init.zeros_(layer.bias)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
     return layer

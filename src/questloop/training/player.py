@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.errors import BadDataError
-from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
+from questloop.game.observation import OBSERVATION_SIZE
 from questloop.storage import keys
 from questloop.storage.store import Store
 from questloop.training.checkpoint import STATE, Arrays, read_checkpoint
+from questloop.training.versions import VECTOR
 
 Floats = NDArray[np.float32]
 
@@ -51,7 +52,7 @@ class Player:
 def load_player(store: Store, epoch: int | None, seed: int) -> Player:
     """The policy of `epoch`'s checkpoint, or of the latest one."""
     number = _latest(store) if epoch is None else epoch
-    checkpoint = read_checkpoint(store, number, OBSERVATION_VERSION)
+    checkpoint = read_checkpoint(store, number, VECTOR)
     return Player(checkpoint.policy, np.random.default_rng(seed))
 
 

@@ -30,6 +30,8 @@ class Rollout:
     mask: Bools  # [T, N], False: a planner's step, not for PPO
     final_index: NDArray[np.int64]  # [M], t * N + n of every terminated or truncated step, ascending
     final_obs: NDArray  # [M, *shape]
+    features: Floats | None = None  # [T + 1, N, D] vectors beside images; None: observations are vectors
+    final_features: Floats | None = None  # [M, D]
 
     @property
     def obs(self) -> NDArray:
@@ -47,10 +49,20 @@ class Rollout:
         steps, slots = self.action.shape
         return steps, slots
 
-    def next_observations(self) -> NDArray:
-        """`[T, N, *shape]`: what each step led to; never the observation of a reset."""
-        after = self.observations[1:].copy()
-        after.reshape(-1, *after.shape[2:])[self.final_index] = self.final_obs
+    @property
+    def vectors(self) -> Floats:
+        """`[T + 1, N, D]`: what curiosity and the potential look at."""
+        return self.observations if self.features is None else self.features
+
+    @property
+    def final_vectors(self) -> Floats:
+        """`[M, D]`."""
+        return self.final_obs if self.final_features is None else self.final_features
+
+    def next_vectors(self) -> Floats:
+        """`[T, N, D]`: what each step led to; never the observation of a reset."""
+        after = self.vectors[1:].copy()
+        after.reshape(-1, after.shape[-1])[self.final_index] = self.final_vectors
         return after
 
     def scatter_final(self, values: Floats) -> Floats:
@@ -73,10 +85,18 @@ def concatenate(rollouts: Sequence[Rollout]) -> Rollout:
         first += rollout.shape[1]
     index = np.concatenate(indices)
     order = np.argsort(index, kind="stable")
+    names = ["observations", "action", "logp", "reward", "boundary", "mask"]
+    if rollouts[0].features is not None:
+        names.append("features")
     joined = {
-        name: np.concatenate([getattr(rollout, name) for rollout in rollouts], axis=1)
-        for name in ("observations", "action", "logp", "reward", "boundary", "mask")
+        name: np.concatenate([getattr(rollout, name) for rollout in rollouts], axis=1) for name in names
     }
     assert joined["action"].shape == (steps, total)
     final_obs = np.concatenate([rollout.final_obs for rollout in rollouts])[order]
-    return Rollout(**joined, final_index=index[order], final_obs=final_obs)
+    final_features = np.concatenate([rollout.final_vectors for rollout in rollouts])[order]
+    return Rollout(
+        **joined,
+        final_index=index[order],
+        final_obs=final_obs,
+        final_features=final_features if "features" in joined else None,
+    )

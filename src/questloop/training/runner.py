@@ -104,40 +104,52 @@ class QuestRunner(EnvRunner, Checkpointable):
     def _sample(self, steps: int) -> Rollout:
         env, buffers = self.env, self._buffers(steps)
         uniform = np.stack([stream.random(steps, np.float32) for stream in self.streams], axis=1)
-        policy = self.module[DEFAULT_MODULE_ID].policy
+        logits_of = self.module[DEFAULT_MODULE_ID].logits
         if self.config.record:
             env.start_trace(steps)
         buffers.observations[0] = self._obs
-        final_index, final_obs = [], []
+        if buffers.features is not None:
+            buffers.features[0] = env.features
+        final_index, final_obs, final_features = [], [], []
         with torch.inference_mode():
             for t in range(steps):
-                logits = policy(torch.from_numpy(buffers.observations[t])).numpy()
+                logits = logits_of(torch.from_numpy(buffers.observations[t])).numpy()
                 draw_actions(logits, uniform[t], buffers.action[t], buffers.logp[t])
                 env.step(
                     buffers.action[t], buffers.observations[t + 1], buffers.reward[t], buffers.boundary[t]
                 )
+                if buffers.features is not None:
+                    buffers.features[t + 1] = env.features
                 over = buffers.boundary[t]
                 if over.any():
                     slots = np.flatnonzero((over == Boundary.TERMINATED) | (over == Boundary.TRUNCATED))
                     final_index.append(t * env.num_slots + slots)
                     final_obs.append(env.final_obs[slots].copy())
+                    if buffers.features is not None:
+                        final_features.append(env.final_features[slots].copy())
         self._obs[:] = buffers.observations[-1]
         self.num_env_steps_sampled_lifetime += steps * env.num_slots
         if final_index:
             buffers.final_index = np.concatenate(final_index)
             buffers.final_obs = np.concatenate(final_obs)
+            if buffers.features is not None:
+                buffers.final_features = np.concatenate(final_features)
         return buffers
 
     def _buffers(self, steps: int) -> Rollout:
         """The preallocated buffers, without what the last rollout left in the ragged fields."""
-        slots = self.env.num_slots
-        if self._rollout is None or self._rollout.shape != (steps, slots):
-            self._rollout = empty_rollout(
-                steps, slots, self.env.observation_shape, self.env.observation_dtype
-            )
-        self._rollout.final_index = np.zeros(0, np.int64)
-        self._rollout.final_obs = np.zeros((0, *self.env.observation_shape), self.env.observation_dtype)
-        return self._rollout
+        env = self.env
+        if self._rollout is None or self._rollout.shape != (steps, env.num_slots):
+            self._rollout = empty_rollout(steps, env.num_slots, env.observation_shape, env.observation_dtype)
+        rollout = self._rollout
+        rollout.final_index = np.zeros(0, np.int64)
+        rollout.final_obs = np.zeros((0, *env.observation_shape), env.observation_dtype)
+        if env.features is not None:
+            size = env.features.shape[1]
+            if rollout.features is None:
+                rollout.features = np.zeros((steps + 1, env.num_slots, size), np.float32)
+            rollout.final_features = np.zeros((0, size), np.float32)
+        return rollout
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """What RLlib's own checkpoint holds of a runner: the weights. Slots are in `slot_state()`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from questloop.training.advantages import Values
 
 Floats = NDArray[np.float32]
 
+_PIECE = 4096
 _REFIT_LR = 5e-4
 _REFIT_PASSES = 60
 _REFIT_GOOD = 0.02  # of the change's mean square
@@ -63,29 +65,44 @@ class Shaper:
         return shaping(np.concatenate([phi.value, phi.last[None]]), phi.final, boundary, gamma)
 
 
-def refit_critic(critic: nn.Module, obs: Tensor, change: Tensor, rng: np.random.Generator) -> float:
+class Critic(Protocol):
+    """What `refit_critic` needs of a network."""
+
+    def values(self, obs: Tensor, /) -> Tensor:
+        """`[B, 2]`: extrinsic and intrinsic value."""
+
+    def critic_parameters(self) -> list[nn.Parameter]:
+        """Those that no action depends on."""
+
+
+def values_of(network: Critic, obs: Tensor) -> Tensor:
+    """Values `[B, 2]` without gradient, in pieces, since images of a whole batch would not fit as floats."""
+    with torch.no_grad():
+        return torch.cat([network.values(piece) for piece in obs.split(_PIECE)])
+
+
+def refit_critic(network: Critic, obs: Tensor, change: Tensor, rng: np.random.Generator) -> float:
     """Shift the extrinsic value by `-change[B]` on `obs[B, D]`; the error left, as a share of the change's.
 
     With potential Phi the value of a state is the unshaped value minus Phi (Ng et al. 1999), so a new
     potential moves every value by `-(Phi_new - Phi_old)`. The critic is regressed to that before the first
-    advantages are taken; the policy is untouched, since it shares no layer with the critic.
+    advantages are taken; the policy is untouched, since only what no action depends on is fitted.
     """
+    targets = values_of(network, obs)
     with torch.no_grad():
-        targets = critic(obs)
         targets[:, 0] -= change
     scale = float(change.square().mean())
     if scale < 1e-12:
         return 0.0
-    optimizer = torch.optim.Adam(critic.parameters(), lr=_REFIT_LR)
+    optimizer = torch.optim.Adam(network.critic_parameters(), lr=_REFIT_LR)
     residual = 1.0
     for _ in range(_REFIT_PASSES):
         for rows in torch.from_numpy(rng.permutation(len(obs))).split(512):
-            loss = (critic(obs[rows]) - targets[rows]).square().sum(dim=1).mean()
+            loss = (network.values(obs[rows]) - targets[rows]).square().sum(dim=1).mean()
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
-        with torch.no_grad():
-            residual = float((critic(obs) - targets).square().sum(dim=1).mean()) / scale
+        residual = float((values_of(network, obs) - targets).square().sum(dim=1).mean()) / scale
         if residual < _REFIT_GOOD:
             break
     return residual

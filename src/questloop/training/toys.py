@@ -20,8 +20,10 @@ class Corridor:
     makes a long corridor a test of exploration.
     """
 
-    num_actions = 2
+    num_actions: int = 2
     observation_dtype = np.dtype(np.float32)
+    features: NDArray[np.float32] | None = None
+    final_features: NDArray[np.float32] | None = None
 
     def __init__(self, num_slots: int, length: int = 10, limit: int = 50) -> None:
         self.num_slots, self.length, self.limit = num_slots, length, limit

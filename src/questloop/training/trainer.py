@@ -12,6 +12,7 @@ import torch
 
 from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
+from questloop.game.observation import OBSERVATION_SIZE
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
@@ -133,9 +134,10 @@ class Trainer:
             self._at = None
             return
         self._at = None
-        version = self.world.observation_version
+        version = self.world.policy_version
         checkpoint = read_checkpoint(self.store, plan.epoch - 1, version) if plan.epoch else None
         if self._algorithm is not None:
+            self._exports.abort()
             self._algorithm.stop()
         self._build(plan)
         if checkpoint is not None:
@@ -246,7 +248,7 @@ class Trainer:
         learner = self.algorithm.learner
         policy, optimizer, curiosity = learner.arrays()
         checkpoint = Checkpoint(
-            observation_version=self.world.observation_version,
+            observation_version=self.world.policy_version,
             policy=policy,
             optimizer=optimizer,
             curiosity=curiosity,
@@ -280,6 +282,7 @@ def quest_config(settings: Settings, world: World, layout: Layout, seed: int) ->
     )
     config.record = world.recording is not None
     config.rnd_coef = exploration.rnd_coef
+    config.features_size = OBSERVATION_SIZE if len(world.observation_space.shape or ()) == 3 else None
     config.env_runners(num_env_runners=layout.runners, num_envs_per_env_runner=layout.slots_per_runner)
     config.learners(num_gpus_per_learner=training.learner_gpus)
     config.training(

@@ -15,9 +15,11 @@ from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.rewards.total import Rewards
-from questloop.settings import Settings
+from questloop.settings import Observation, Settings
+from questloop.training import versions
 from questloop.training.batch_env import BatchEnv
 from questloop.training.starts import curriculum_starts, game_starts
+from questloop.training.visual import SHAPE
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,16 @@ class World:
     build: Callable[[int], BatchEnv]
     observation_space: gym.Space
     action_space: gym.Space
-    observation_version: int
+    observation_version: int  # of the vectors, which reward models read
+    policy_version: str  # of what the policy sees, which checkpoints depend on
     milestones: tuple[str, ...] = ()
     rewards: tuple[str, ...] = ()  # names of the reward's parts
     starts: tuple[str, ...] = ()  # the curriculum's, in order of play; empty: it is off
     recording: tuple[Rom, Profile, int] | None = None  # what segments are of; None: nothing is recorded
+
+
+_VECTOR_SPACE = gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32)
+_VISUAL_SPACE = gym.spaces.Box(0, 255, SHAPE, np.uint8)
 
 
 def game_world(settings: Settings) -> World:
@@ -42,6 +49,7 @@ def game_world(settings: Settings) -> World:
     rom = Rom.load(settings.game.rom_path)
     profile = profile_for(rom)
     exploration = settings.exploration
+    visual = settings.training.observation is Observation.VISUAL
     starts = game_starts(settings.game, rom, profile, exploration.curriculum)
     return World(
         name=profile.name,
@@ -52,10 +60,12 @@ def game_world(settings: Settings) -> World:
             png_stride=settings.store.png_stride,
             starts=starts,
             archive_fraction=exploration.archive_fraction,
+            visual=visual,
         ),
-        observation_space=gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32),
+        observation_space=_VISUAL_SPACE if visual else _VECTOR_SPACE,
         action_space=gym.spaces.Discrete(ACTION_COUNT),
         observation_version=OBSERVATION_VERSION,
+        policy_version=versions.VISUAL if visual else versions.VECTOR,
         milestones=tuple(milestone.key for milestone in profile.milestones),
         rewards=Rewards(1, settings.rewards).names,
         starts=curriculum_starts(starts, profile) if exploration.curriculum else (),

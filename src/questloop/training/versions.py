@@ -1,0 +1,6 @@
+"""What a policy sees, by name and version: a checkpoint is read by nothing else."""
+
+from questloop.game.observation import OBSERVATION_VERSION
+
+VECTOR = f"vector-{OBSERVATION_VERSION}"
+VISUAL = "visual-1"
