@@ -12,6 +12,7 @@
 
 #define RECENT_ROOMS 8
 #define BITE 2
+#define PAGE 4 /* objects of 64 bytes */
 
 /* By kind: health, half width. A level 1 blade does 2, level 2 does 4. */
 static const u8 healths[] = {2, 4, 2, 4, 12, 24};
@@ -242,13 +243,14 @@ static void act(void) {
 }
 
 void enemies_update(void) {
+    struct object *o = ENEMY(frame_counter & 1);
     u8 i;
     if (!enemy_count) return;
-    for (i = frame_counter & 1; i < ENEMIES; i += 2)
-        if (ENEMY(i)->enabled) {
-            me_load(ENEMY(i));
+    for (i = 0; i < ENEMIES; i += 2, o += 2 * PAGE)
+        if (o->enabled) {
+            me_load(o);
             act();
-            me_store(ENEMY(i));
+            me_store(o);
         }
 }
 
@@ -277,11 +279,11 @@ static void draw_big(u8 y, u8 x, u8 tile, u8 palette) {
     sprite16(y + 8, x + 8, tile + 4, palette | FLIP_X);
 }
 
-/* By kind: two pictures and a palette. */
-static const u8 pictures[][3] = {
-    {SPRITE_SLIME_1, SPRITE_SLIME_2, PAL_GREEN},   {SPRITE_BEETLE_SIDE_1, SPRITE_BEETLE_SIDE_2, PAL_BLUE},
-    {SPRITE_BAT_1, SPRITE_BAT_2, PAL_VIOLET},      {SPRITE_SPORE_1, SPRITE_SPORE_2, PAL_RED},
-    {SPRITE_THORNBACK_1, SPRITE_THORNBACK_1, PAL_BROWN}, {SPRITE_BOSS_1, SPRITE_BOSS_1, PAL_BROWN}};
+/* By kind: two pictures, a palette, and a byte that makes the row a power of two. */
+static const u8 pictures[][4] = {
+    {SPRITE_SLIME_1, SPRITE_SLIME_2, PAL_GREEN, 0},   {SPRITE_BEETLE_SIDE_1, SPRITE_BEETLE_SIDE_2, PAL_BLUE, 0},
+    {SPRITE_BAT_1, SPRITE_BAT_2, PAL_VIOLET, 0},      {SPRITE_SPORE_1, SPRITE_SPORE_2, PAL_RED, 0},
+    {SPRITE_THORNBACK_1, SPRITE_THORNBACK_1, PAL_BROWN, 0}, {SPRITE_BOSS_1, SPRITE_BOSS_1, PAL_BROWN, 0}};
 
 static const u8 beetle_front[] = {SPRITE_BEETLE_FRONT, SPRITE_BEETLE_FRONT};
 
@@ -314,11 +316,12 @@ static void draw(void) {
 }
 
 void enemies_draw(void) {
+    struct object *o = ENEMY(0);
     u8 i;
     if (!enemy_count) return;
-    for (i = 0; i < ENEMIES; i++)
-        if (ENEMY(i)->enabled) {
-            me_load(ENEMY(i));
+    for (i = 0; i < ENEMIES; i++, o += PAGE)
+        if (o->enabled) {
+            me_load(o);
             draw();
         }
 }

@@ -86,6 +86,7 @@ static void bellmaker(void) {
         say(TEXT_BELLMAKER_BEFORE);
     } else if (ask(TEXT_BELLMAKER_ASK)) {
         give(TREASURE_BELL, 0);
+        say(TEXT_BELLMAKER_AFTER);
     } else {
         say(TEXT_BELLMAKER_NO);
     }

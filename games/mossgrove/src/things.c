@@ -225,13 +225,18 @@ static u8 open_chest(const struct thing *t) {
 
 u8 things_use(u8 position) {
     const struct thing *t;
+    u8 message;
     if (layout[position] == TILE_CHEST && (t = thing_at(THING_CHEST, position))) return open_chest(t);
     if ((t = thing_at(THING_SIGN, position))) {
         if (signs_read != 0xFF) signs_read++;
         say(t->a);
         return 1;
     }
-    return people_talk(position);
+    if (layout[position] == TILE_LOCK) message = TEXT_LOCKED;
+    else if (layout[position] == TILE_GREAT_LOCK) message = TEXT_GREAT_LOCKED;
+    else return people_talk(position);
+    say(message);
+    return 1;
 }
 
 void things_bump(u8 position) {

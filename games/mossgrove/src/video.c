@@ -70,9 +70,20 @@ void sprites_begin(void) {
     sprites_used = 0;
 }
 
+/* What lies wholly under the raised window is not drawn: its gold would let sprites shine through. */
+static void hide_covered(void) {
+    u8 *entry = oam;
+    u8 i;
+    for (i = 0; i < sprites_used; i++) {
+        if (*entry >= window_y + 16) *entry = 0;
+        entry += 4;
+    }
+}
+
 void sprites_end(void) {
     u8 *entry = oam + (u8)(sprites_used << 2);
     u8 i;
+    if (window_y < 128) hide_covered();
     for (i = sprites_used; i < sprites_before; i++) {
         *entry = 0;
         entry += 4;
