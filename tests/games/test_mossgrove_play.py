@@ -182,6 +182,22 @@ def test_summer_grows_the_vine_and_autumn_fills_the_holes(console):
     assert console.y > 90  # he stands on the leaves
 
 
+def test_the_vine_leads_up_and_in_no_other_season_down(console):
+    console.begin()
+    give_bell(console)
+    console.write(0xC6B0, 0x8F)
+    console.write(0xCC4E, SUMMER)
+    console.go_to(0, 0x12, 40, 40)
+    console.until(lambda: console.room == 0x02, button="up")
+    console.until(console.control)
+    console.run(30, "up")
+    console.press("b")
+    console.until(lambda: console.season != SUMMER)
+    console.until(console.control)
+    console.run(60, "down")
+    assert console.room == 0x02  # the cliff is bare again
+
+
 def test_a_pit_sends_back_and_costs_half_a_heart(console):
     console.begin()
     console.go_to(5, 0x12, 104, 72)

@@ -260,7 +260,7 @@ void things_cut(u8 position) {
     u8 tile = layout[position];
     u8 y = (position & 0xF0) + 8, x = (u8)(position << 4) + 8;
     if (tile == TILE_BUSH) {
-        tile_set(position, TILE_GRASS);
+        tile_set(position, OUTDOORS ? TILE_GRASS : TILE_FLOOR);
         part_add(PART_PUFF, y, x);
         part_drop(y, x);
         sound(SOUND_CUT);
