@@ -13,7 +13,7 @@ from ray.rllib.utils.postprocessing.value_predictions import compute_value_targe
 from questloop.errors import BadDataError
 from questloop.training.advantages import standardise
 from questloop.training.learner import as_rllib
-from questloop.training.loss import LossWeights, ppo_loss
+from questloop.training.loss import POLICY_STATISTICS, LossWeights, policy_loss, value_loss
 
 
 def train(runner, learner, updates):
@@ -67,17 +67,18 @@ def test_the_loss_is_rllibs_on_the_same_batch(make_config, make_learner):
         batch=columns,
         fwd_out=reference.module[DEFAULT_MODULE_ID].forward_train(columns),
     )
-    got = ppo_loss(
+    weights = LossWeights(config.clip_param, config.vf_clip_param, config.entropy_coeff)
+    policy, statistics = policy_loss(
         learner.network.logits(obs),
-        learner.network.values(obs)[:, :1],
         columns[Columns.ACTIONS],
         columns[Columns.ACTION_LOGP],
         columns[Postprocessing.ADVANTAGES],
-        columns[Postprocessing.VALUE_TARGETS][:, None],
-        LossWeights(config.clip_param, config.vf_clip_param, config.entropy_coeff),
+        weights,
     )
-    assert float(got.clipped) > 0
-    torch.testing.assert_close(got.total, expected, rtol=1e-5, atol=1e-6)
+    values = learner.network.values(obs)[:, :1]
+    value, _ = value_loss(values, columns[Postprocessing.VALUE_TARGETS][:, None], weights)
+    assert dict(zip(POLICY_STATISTICS, statistics.tolist(), strict=True))["clip_fraction"] > 0
+    torch.testing.assert_close(policy + value, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_advantages_and_targets_are_rllibs_on_the_same_rollout(make_config, make_learner):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,23 @@ from torch import Tensor
 from questloop.errors import BadDataError
 from questloop.rewards.curiosity import Curiosity
 from questloop.training.advantages import Discounts, TrainBatch, Values, finish
+from questloop.training.autoscale import machine_cores
 from questloop.training.checkpoint import Arrays
-from questloop.training.loss import LossWeights, ppo_loss
+from questloop.training.fitting import Descent, Fitter
+from questloop.training.loss import (
+    POLICY_STATISTICS,
+    VALUE_STATISTICS,
+    LossWeights,
+    policy_loss,
+    value_loss,
+)
 from questloop.training.rollout import Rollout
 from questloop.training.shaper import Shaper, refit_critic, values_of
 
 TARGET_INT = "value_targets_int"
 VECTORS = "vectors"
 CURIOSITY_LR = 1e-4
-_LOSSES = ("policy_loss", "vf_loss", "entropy", "kl", "clip_fraction")
+THREADS = min(2, machine_cores())
 
 
 class QuestLearner(PPOTorchLearner):
@@ -48,29 +56,33 @@ class QuestLearner(PPOTorchLearner):
         )
         self.curiosity = self._make_curiosity() if self.config.rnd_coef else None
         self.curiosity_warm = False
+        self._fitter = Fitter(THREADS)
         self.shaper = Shaper.off()
         self._shaper_before: Shaper | None = None
         self.statistics: dict[str, float] = {}
 
     def configure_optimizers_for_module(self, module_id: str, config: AlgorithmConfig | None = None) -> None:
-        """One fused Adam for policy and critic."""
-        params = self.get_parameters(self._module[module_id])
-        self.register_optimizer(
-            module_id=module_id,
-            optimizer=torch.optim.Adam(params, fused=True),
-            params=params,
-            lr_or_lr_schedule=self.config.lr,
-        )
+        """Fused Adams: one of the policy and one of the critic, or one of both where they share layers."""
+        module = self._module[module_id].unwrapped()
+        if module.shares_layers:
+            groups = {"network": list(module.parameters())}
+        else:
+            groups = {"policy": list(module.policy.parameters()), "critic": list(module.critic.parameters())}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        for name, params in groups.items():
+            self.optimizers[name] = torch.optim.Adam(params, fused=True)
+            self.register_optimizer(
+                module_id=module_id,
+                optimizer_name=name,
+                optimizer=self.optimizers[name],
+                params=params,
+                lr_or_lr_schedule=self.config.lr,
+            )
 
     @property
     def network(self) -> Any:
         """The one RLModule."""
         return self.module[DEFAULT_MODULE_ID].unwrapped()
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer:
-        """Its one optimiser."""
-        return self.get_optimizer(DEFAULT_MODULE_ID)
 
     def set_shaper(self, shaper: Shaper) -> None:
         """Shape by another potential from the next rollout on; the critic is re-fitted to it first."""
@@ -118,15 +130,7 @@ class QuestLearner(PPOTorchLearner):
         self.before_gradient_based_update(timesteps=timesteps or {})
         assert training_data.batch is not None
         columns = training_data.batch.policy_batches[DEFAULT_MODULE_ID]
-        targets = np.stack([columns[Postprocessing.VALUE_TARGETS], columns[TARGET_INT]], axis=1)
-        self.statistics |= self._fit(
-            obs=self._tensor(columns[Columns.OBS]),
-            vectors=self._tensor(columns.get(VECTORS, columns[Columns.OBS])),
-            action=self._tensor(columns[Columns.ACTIONS]),
-            logp=self._tensor(columns[Columns.ACTION_LOGP]),
-            advantage=self._tensor(columns[Postprocessing.ADVANTAGES]),
-            targets=self._tensor(targets),
-        )
+        self.statistics |= self._fitter.run(self._descents(columns))
         self._weights_seq_no += 1
         self.metrics.log_dict(self.statistics, key=DEFAULT_MODULE_ID, window=1)
         self.after_gradient_based_update(timesteps=timesteps or {})
@@ -137,31 +141,43 @@ class QuestLearner(PPOTorchLearner):
     def arrays(self) -> tuple[Arrays, Arrays, Arrays]:
         """Weights, the optimisers' moments, and curiosity's networks and statistics; copies, by name."""
         policy = {name: _numpy(value) for name, value in self.network.state_dict().items()}
-        optimizer = _moments(self.optimizer, dict(self.network.named_parameters()))
-        if self.curiosity is None:
-            return policy, optimizer, {}
-        moments = _moments(self.curiosity_optimizer, dict(self.curiosity.predictor.named_parameters()))
-        optimizer |= {f"curiosity.{name}": value for name, value in moments.items()}
-        return policy, optimizer, dict(self.curiosity.state_dict())
+        moments = {
+            f"{name}.{key}": _numpy(value)
+            for name, parameter in self._optimized().items()
+            for key, value in self._moments_of(parameter).items()
+        }
+        return policy, moments, dict(self.curiosity.state_dict()) if self.curiosity is not None else {}
 
-    def load_arrays(self, policy: Arrays, optimizer: Arrays, curiosity: Arrays) -> None:
+    def load_arrays(self, policy: Arrays, moments: Arrays, curiosity: Arrays) -> None:
         """Take over what `arrays` gave; a part that was switched on since then starts fresh."""
         self.network.load_state_dict({name: torch.from_numpy(value) for name, value in policy.items()})
-        _load_moments(self.optimizer, dict(self.network.named_parameters()), optimizer)
         if self.curiosity is not None and curiosity:
             self.curiosity.load_state_dict(curiosity)
-            moments = {
-                name.removeprefix("curiosity."): value
-                for name, value in optimizer.items()
-                if name.startswith("curiosity.")
-            }
-            predictor = dict(self.curiosity.predictor.named_parameters())
-            _load_moments(self.curiosity_optimizer, predictor, moments)
+        for name, parameter in self._optimized().items():
+            for key in ("step", "exp_avg", "exp_avg_sq"):
+                if f"{name}.{key}" in moments:
+                    value = torch.from_numpy(moments[f"{name}.{key}"]).to(parameter.device)
+                    self._moments_of(parameter)[key] = value
+
+    def _optimized(self) -> dict[str, Tensor]:
+        """Every parameter that an optimiser moves, by name."""
+        parameters = dict(self.network.named_parameters())
+        if self.curiosity is not None:
+            predictor = self.curiosity.predictor.named_parameters()
+            parameters |= {f"curiosity.{name}": parameter for name, parameter in predictor}
+        return parameters
+
+    def _moments_of(self, parameter: Tensor) -> dict[str, Tensor]:
+        """The state that its optimiser keeps for `parameter`; written to in place."""
+        for optimizer in self.optimizers.values():
+            if any(parameter is each for group in optimizer.param_groups for each in group["params"]):
+                return optimizer.state[parameter]
+        return {}
 
     def counts(self) -> dict[str, Any]:
         """What is left of the state, as JSON values."""
         return {
-            "lr": self._get_optimizer_lr(self.optimizer),
+            "lr": {name: optimizer.param_groups[0]["lr"] for name, optimizer in self.optimizers.items()},
             "updates": self._weights_seq_no,
             "minibatches": self.minibatches.bit_generator.state,
             "curiosity_warm": self.curiosity_warm,
@@ -175,43 +191,60 @@ class QuestLearner(PPOTorchLearner):
 
     # Fitting
 
-    def _fit(
-        self, obs: Tensor, vectors: Tensor, action: Tensor, logp: Tensor, advantage: Tensor, targets: Tensor
-    ) -> dict[str, float]:
-        network, optimizer = self.network, self.optimizer
-        parameters = list(network.parameters())
-        before = [parameter.detach().clone() for parameter in parameters]
-        sums = torch.zeros(len(_LOSSES), device=obs.device)
-        count, curiosity_loss = 0, 0.0
-        for passes in range(self.config.num_epochs):
-            order = torch.from_numpy(self.minibatches.permutation(len(obs)))
-            for rows in order.split(self.config.minibatch_size):
-                minibatch = obs[rows]
-                loss = ppo_loss(
-                    network.logits(minibatch),
-                    network.values(minibatch),
-                    action[rows],
-                    logp[rows],
-                    advantage[rows],
-                    targets[rows],
-                    self.loss_weights,
+    def _descents(self, columns: SampleBatch) -> list[Descent]:
+        """What an update fits: policy and critic, together where they share layers, and curiosity."""
+        network = self.network
+        obs = self._tensor(columns[Columns.OBS])
+        action, logp = self._tensor(columns[Columns.ACTIONS]), self._tensor(columns[Columns.ACTION_LOGP])
+        advantage = self._tensor(columns[Postprocessing.ADVANTAGES])
+        targets = self._tensor(np.stack([columns[Postprocessing.VALUE_TARGETS], columns[TARGET_INT]], axis=1))
+
+        def of_policy(rows: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+            return policy_loss(logits, action[rows], logp[rows], advantage[rows], self.loss_weights)
+
+        def of_critic(rows: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+            return value_loss(values, targets[rows], self.loss_weights)
+
+        def policy(rows: Tensor) -> tuple[Tensor, Tensor]:
+            return of_policy(rows, network.logits(obs[rows]))
+
+        def critic(rows: Tensor) -> tuple[Tensor, Tensor]:
+            return of_critic(rows, network.values(obs[rows]))
+
+        def both(rows: Tensor) -> tuple[Tensor, Tensor]:
+            logits, values = network.logits_and_values(obs[rows])
+            (first, statistics), (second, more) = of_policy(rows, logits), of_critic(rows, values)
+            return first + second, torch.cat([statistics, more])
+
+        passes = [self._shuffled(len(obs)) for _ in range(self.config.num_epochs)]
+        every = [rows for minibatches in passes for rows in minibatches]
+        if network.shares_layers:
+            names = POLICY_STATISTICS + VALUE_STATISTICS
+            descents = [Descent("policy and critic", self.optimizers["network"], both, every, names)]
+        else:
+            descents = [
+                Descent("policy", self.optimizers["policy"], policy, every, POLICY_STATISTICS),
+                Descent("critic", self.optimizers["critic"], critic, every, VALUE_STATISTICS),
+            ]
+        if self.curiosity is not None:
+            vectors = self._tensor(columns.get(VECTORS, columns[Columns.OBS]))
+            predictor = self.optimizers["curiosity"]
+            # Each observation once: the bonus would vanish too soon otherwise.
+            descents.append(
+                Descent(
+                    "curiosity", predictor, partial(self._surprise, vectors), passes[0], ("curiosity_loss",)
                 )
-                if not torch.isfinite(loss.total):
-                    _restore(parameters, before)
-                    raise BadDataError(
-                        f"the loss is {loss.total.item()} (policy {loss.policy.item():.4g}, value "
-                        f"{loss.value.item():.4g}, entropy {loss.entropy.item():.4g}): no update was made; "
-                        "lower LR or look at the rewards"
-                    )
-                optimizer.zero_grad(set_to_none=True)
-                loss.total.backward()
-                optimizer.step()
-                sums += torch.stack([loss.policy, loss.value, loss.entropy, loss.kl, loss.clipped])
-                count += 1
-                if self.curiosity is not None and passes == 0:
-                    curiosity_loss = self._fit_curiosity(vectors[rows])
-        statistics = dict(zip(_LOSSES, (sums / count).tolist(), strict=True))
-        return statistics | ({"curiosity_loss": curiosity_loss} if self.curiosity is not None else {})
+            )
+        return descents
+
+    def _shuffled(self, size: int) -> list[Tensor]:
+        order = torch.from_numpy(self.minibatches.permutation(size))
+        return list(order.split(self.config.minibatch_size))
+
+    def _surprise(self, vectors: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.curiosity is not None
+        loss = self.curiosity.loss(vectors[rows])
+        return loss, loss.detach()[None]
 
     # Curiosity and shaping
 
@@ -219,7 +252,7 @@ class QuestLearner(PPOTorchLearner):
         slots = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         size = self.config.features_size or self.config.observation_space.shape[0]
         curiosity = Curiosity(slots, size, self.config.gamma, self.config.seed or 0)
-        self.curiosity_optimizer = torch.optim.Adam(
+        self.optimizers["curiosity"] = torch.optim.Adam(
             curiosity.predictor.parameters(), lr=CURIOSITY_LR, fused=True
         )
         return curiosity
@@ -239,15 +272,6 @@ class QuestLearner(PPOTorchLearner):
         bonus = self.curiosity.bonus(after)
         self.statistics["curiosity_mean"] = float(bonus.mean())
         return bonus
-
-    def _fit_curiosity(self, obs: Tensor) -> float:
-        """One step of the predictor; each observation is seen once, or the bonus would vanish too soon."""
-        assert self.curiosity is not None
-        loss = self.curiosity.loss(obs)
-        self.curiosity_optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.curiosity_optimizer.step()
-        return float(loss.detach())
 
     def _shaping(self, rollout: Rollout, flat: NDArray[np.float32]) -> NDArray[np.float32] | None:
         if not self.shaper.active:
@@ -304,29 +328,3 @@ def _explained_variance(value: NDArray[np.float32], target: NDArray[np.float32])
 
 def _numpy(tensor: Tensor) -> NDArray[Any]:
     return tensor.detach().cpu().numpy().copy()
-
-
-def _moments(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> Arrays:
-    """Adam's state by `{parameter}.{field}`."""
-    return {
-        f"{name}.{key}": _numpy(value)
-        for name, parameter in parameters.items()
-        for key, value in optimizer.state.get(parameter, {}).items()
-    }
-
-
-def _load_moments(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor], arrays: Arrays) -> None:
-    for name, parameter in parameters.items():
-        fields = {
-            key.removeprefix(f"{name}."): torch.from_numpy(value).to(parameter.device)
-            for key, value in arrays.items()
-            if key.startswith(f"{name}.")
-        }
-        if fields:
-            optimizer.state[parameter] = fields
-
-
-def _restore(parameters: list[Tensor], before: list[Tensor]) -> None:
-    with torch.no_grad():
-        for parameter, value in zip(parameters, before, strict=True):
-            parameter.copy_(value)

@@ -17,41 +17,35 @@ class LossWeights:
     entropy_coef: float = 0.01
 
 
-@dataclass(frozen=True)
-class PPOLoss:
-    """The loss of a minibatch and its parts, detached but for `total`."""
-
-    total: Tensor
-    policy: Tensor
-    value: Tensor
-    entropy: Tensor
-    kl: Tensor  # the estimator (r - 1) - log r of KL(old || new)
-    clipped: Tensor  # share of steps whose ratio was clipped
+POLICY_STATISTICS = ("policy_loss", "entropy", "kl", "clip_fraction")
+VALUE_STATISTICS = ("vf_loss",)
 
 
-def ppo_loss(
-    logits: Tensor,
-    values: Tensor,
-    action: Tensor,
-    logp: Tensor,
-    advantage: Tensor,
-    targets: Tensor,
-    weights: LossWeights,
-) -> PPOLoss:
-    """Clipped surrogate, clamped squared value error and entropy bonus (Schulman et al. 2017, eq. 9).
+def policy_loss(
+    logits: Tensor, action: Tensor, logp: Tensor, advantage: Tensor, weights: LossWeights
+) -> tuple[Tensor, Tensor]:
+    """Clipped surrogate less the entropy bonus (Schulman et al. 2017, eq. 7 and 9), and `POLICY_STATISTICS`.
 
-    `logits[B, A]`; `values[B, S]` and `targets[B, S]` of S value streams; `action, logp, advantage`: `[B]`.
-    As in RLlib, `value_clip` bounds each squared error, so that an outlier's gradient is dropped.
+    `logits[B, A]`; `action, logp, advantage`: `[B]`. `kl` is the estimator `(r - 1) - log r` of the
+    divergence KL(old || new).
     """
     log_policy = torch.log_softmax(logits, dim=-1)
     log_ratio = log_policy.gather(1, action[:, None]).squeeze(1) - logp
     ratio = log_ratio.exp()
     clipped_ratio = ratio.clamp(1 - weights.clip, 1 + weights.clip)
-    policy = -torch.min(advantage * ratio, advantage * clipped_ratio).mean()
-    value = (values - targets).square().clamp(max=weights.value_clip).sum(1).mean()
+    surrogate = -torch.min(advantage * ratio, advantage * clipped_ratio).mean()
     entropy = -(log_policy.exp() * log_policy).sum(1).mean()
-    total = policy + value - weights.entropy_coef * entropy
     with torch.no_grad():
         kl = (ratio - 1 - log_ratio).mean()
         clipped = ((ratio - 1).abs() > weights.clip).float().mean()
-    return PPOLoss(total, policy.detach(), value.detach(), entropy.detach(), kl, clipped)
+        statistics = torch.stack([surrogate, entropy, kl, clipped])
+    return surrogate - weights.entropy_coef * entropy, statistics
+
+
+def value_loss(values: Tensor, targets: Tensor, weights: LossWeights) -> tuple[Tensor, Tensor]:
+    """Squared error of every value stream, and `VALUE_STATISTICS`; `values, targets`: `[B, S]`.
+
+    As in RLlib, `value_clip` bounds each squared error, so that an outlier's gradient is dropped.
+    """
+    loss = (values - targets).square().clamp(max=weights.value_clip).sum(1).mean()
+    return loss, loss.detach()[None]

@@ -21,6 +21,7 @@ class VectorModule(TorchRLModule, ValueFunctionAPI):
     policy's; apart, the critic can also be re-fitted alone when the potential changes.
     """
 
+    shares_layers = False
     policy: nn.Module
     critic: nn.Module
 
@@ -55,6 +56,8 @@ class VisualModule(VectorModule):
     The three convolutions are those of Mnih et al. 2015; the heads are MLPs of one hidden layer.
     """
 
+    shares_layers = True
+
     def setup(self) -> None:
         channels, actions = self.observation_space.shape[0], int(self.action_space.n)
         layers = []
@@ -72,6 +75,11 @@ class VisualModule(VectorModule):
 
     def values(self, obs: Tensor) -> Tensor:
         return self.critic(self._see(obs))
+
+    def logits_and_values(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Both, with one look at `obs`."""
+        seen = self._see(obs)
+        return self.policy(seen), self.critic(seen)
 
     def _see(self, obs: Tensor) -> Tensor:
         return self.trunk(obs.float() / 255)

@@ -17,7 +17,7 @@ from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
 from questloop.training.algorithm import QuestConfig, QuestPPO, Update
-from questloop.training.autoscale import Layout, machine_cores
+from questloop.training.autoscale import Layout
 from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpoint, write_checkpoint
 from questloop.training.cluster import quiet_stderr, start_ray
 from questloop.training.exports import Exports
@@ -28,7 +28,6 @@ from questloop.training.shaper import Shaper
 from questloop.training.starts import Guidance
 from questloop.training.world import World, game_world
 
-LEARNER_THREADS = min(4, machine_cores())
 _NO_HASH = "0" * 64
 
 
@@ -146,7 +145,7 @@ class Trainer:
     def _build(self, plan: EpochPlan) -> None:
         self._started_ray |= not ray.is_initialized()
         self.layout: Layout = start_ray(self.settings.training)
-        torch.set_num_threads(LEARNER_THREADS)
+        torch.set_num_threads(1)  # the learner has threads of its own
         logging.getLogger("ray.rllib").setLevel(logging.ERROR)
         config = quest_config(self.settings, self.world, self.layout, plan.seed)
         with quiet_stderr():
