@@ -16,14 +16,15 @@ def planted() -> Callable[..., list[JudgedSegment]]:
 
     A judge of pair accuracy p scores truth plus normal noise of deviation `std(truth) / tan(pi (p - 1/2))`,
     for which `P(right order) = 1/2 + atan(std(truth) / std(noise)) / pi`; p = 0.5 scores noise alone. `bias`
-    adds as many deviations of feature 1's mean to the score. The outcome is the truth.
+    adds as many deviations of feature 1's mean to the score. The outcome is the truth, a milestone is a whole
+    step of progress.
     """
 
     def make(
         accuracy: float, seed: int = 0, episodes: int = 30, length: int = 64, bias: float = 0.0
     ) -> list[JudgedSegment]:
         rng = np.random.default_rng(seed)
-        names, observations, truths = [], [], []
+        names, observations, truths, milestones = [], [], [], []
         for episode in range(episodes):
             progress, place = 0.0, rng.normal(size=8)
             for _ in range(8):
@@ -35,6 +36,7 @@ def planted() -> Callable[..., list[JudgedSegment]]:
                 names.append(f"e{episode}")
                 observations.append(obs)
                 truths.append(rise)
+                milestones.append(max(int(progress), 0))
         truth = np.array(truths)
         liked = np.array([obs[:, 1].mean() for obs in observations])
         noise = rng.normal(size=len(truth))
@@ -42,8 +44,8 @@ def planted() -> Callable[..., list[JudgedSegment]]:
         judged = np.sqrt(1 - share**2) * truth / truth.std() + share * noise + bias * liked / liked.std()
         score = 1 / (1 + np.exp(-judged))
         return [
-            JudgedSegment(name, obs, float(s), 0.0, float(t))
-            for name, obs, s, t in zip(names, observations, score, truth, strict=True)
+            JudgedSegment(name, obs, float(s), 0.0, float(t), int(m))
+            for name, obs, s, t, m in zip(names, observations, score, truth, milestones, strict=True)
         ]
 
     return make

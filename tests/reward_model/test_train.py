@@ -39,8 +39,9 @@ def test_a_good_judge_is_learned_from(good):
 
 def test_progress_is_read_better_as_a_difference(good):
     """The planted score speaks of change: the mean of a state function cannot know it."""
-    readings = good[1].readings
-    assert readings[Reading.DIFFERENCE].gold.value > readings[Reading.MEAN].gold.value + 0.1
+    difference, mean = (good[1].readings[reading] for reading in (Reading.DIFFERENCE, Reading.MEAN))
+    assert difference.gold.value > mean.gold.value + 0.1
+    assert difference.potential.value > max(mean.potential.value, 0.5) + 0.1
 
 
 def test_the_potential_rises_with_planted_progress(good):

@@ -193,6 +193,7 @@ def _reward_model(store: Store, learned: list[int]) -> list[tuple[str, str]]:
         ("reading in use", str(info["reading"])),
         ("accuracy against the judges", _with_interval(judges)),
         ("accuracy against what followed", _with_interval(gold)),
+        ("order of states by their milestones", _with_interval(reading["potential"])),
         *(
             (f"the other reading, {name}", _with_interval(other["judges"]))
             for name, other in info["readings"].items()

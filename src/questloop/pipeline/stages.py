@@ -166,12 +166,14 @@ def judged_segments(store: Store, epochs: Iterable[int]) -> Iterator[JudgedSegme
             if line.weighted is None:
                 continue
             outcome = followed.get(line.segment_id)
+            view = reader.load(line.segment_id)
             yield JudgedSegment(
                 episode=line.episode_id,
-                observations=reader.load(line.segment_id).observations,
+                observations=view.observations,
                 score=line.weighted,
                 spread=_spread(line),
                 outcome=None if outcome is None else float(outcome),
+                milestones=len(view.states[-1]["state"].get("milestones", ())),
             )
 
 

@@ -64,7 +64,7 @@ def accuracy(
 
 
 def by_outcome(outcome: NDArray[np.float64], fold: NDArray[np.int64]) -> Preferences:
-    """Every comparison within a fold of segments whose known outcomes differ: the truth."""
+    """Every comparison within a fold of segments whose known outcomes (NaN: unknown) differ: the truth."""
     known = np.flatnonzero(np.isfinite(outcome))
     a, b = (known[index] for index in np.triu_indices(len(known), k=1))
     differ = (outcome[a] != outcome[b]) & (fold[a] == fold[b])

@@ -22,7 +22,7 @@ class JudgedSegment:
 
     `observations`: f32 [L, 128], what the policy saw. `score`: the judges' weighted score, 0..1. `spread`:
     deviation of their votes, 0 where they agree. `outcome`: what is known to have followed and no judge saw,
-    larger is better, or None.
+    larger is better, or None. `milestones`: how many hold at its end, or None.
     """
 
     episode: str
@@ -30,6 +30,7 @@ class JudgedSegment:
     score: float
     spread: float = 0.0
     outcome: float | None = None
+    milestones: int | None = None
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Pool:
     """S segments of equal shape, which training can draw from quickly.
 
     `points`: f32 [S, POINTS, D], observations at even distances, the first and the last among them.
-    `length`, `episode` (a number), `score`, `spread`, `outcome` (NaN: unknown): [S].
+    `length`, `episode` (a number), `score`, `spread`, `outcome` and `milestones` (NaN: unknown): [S].
     """
 
     points: NDArray[np.float32]
@@ -46,6 +47,7 @@ class Pool:
     score: NDArray[np.float64]
     spread: NDArray[np.float64]
     outcome: NDArray[np.float64]
+    milestones: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.length)
@@ -91,19 +93,17 @@ def pool(segments: Iterable[JudgedSegment]) -> Pool:
         at = np.linspace(0, len(observations) - 1, POINTS).round().astype(np.int64)
         points.append(observations[at])
         lengths.append(len(observations))
-        outcome = np.nan if segment.outcome is None else segment.outcome
+        followed = [np.nan if value is None else value for value in (segment.outcome, segment.milestones)]
         episode = episodes.setdefault(segment.episode, len(episodes))
-        numbers.append((episode, segment.score, segment.spread, outcome))
+        numbers.append((episode, segment.score, segment.spread, *followed))
         if not (np.isfinite(points[-1]).all() and np.isfinite(numbers[-1][1:3]).all()):
             raise BadDataError(
                 f"judged segment {index} of {segment.episode}: an observation, score or spread is not finite"
             )
     if not points:
         raise BadDataError("no judged segments: run `questloop evaluate` first")
-    episode, score, spread, outcomes = np.array(numbers, np.float64).T
-    return Pool(
-        np.stack(points), np.array(lengths), episode.astype(np.int64), score, spread, outcomes
-    )  # fmt: skip
+    episode, *known = np.array(numbers, np.float64).T
+    return Pool(np.stack(points), np.array(lengths), episode.astype(np.int64), *known)
 
 
 def split(episode: NDArray[np.int64], folds: int, rng: np.random.Generator) -> NDArray[np.int64]:

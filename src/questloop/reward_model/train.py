@@ -36,12 +36,14 @@ REFERENCE_SIZE = 1024
 class ReadingReport:
     """A reading on held-out episodes.
 
-    Accuracy against the judges and against known outcomes (gold), Brier score and calibration of P(a is
-    better) against the judges, and the training steps taken.
+    Accuracy of segments' values against the judges and against known outcomes (gold); of R as a potential,
+    in ordering the ends of segments by the milestones that hold there, which is what shaping needs; Brier
+    score and calibration of P(a is better) against the judges; the training steps taken.
     """
 
     judges: Accuracy
     gold: Accuracy
+    potential: Accuracy
     brier: float
     calibration: list[CalibrationBin]
     steps: int
@@ -215,14 +217,18 @@ def _measure(
     steps: int,
 ) -> ReadingReport:
     """Each segment has the value that the member gives it that never saw its fold."""
-    values = evaluate(model.ensemble, torch.from_numpy(data.points), model.reading, gamma).numpy()
-    value = values[fold, np.arange(len(data))].astype(np.float64)
-    truth = measures.by_outcome(data.outcome, fold)
-    truth = truth[np.isin(fold[truth.a], fold[held_out.a])]
+    points, own = torch.from_numpy(data.points), (fold, np.arange(len(data)))
+    value = evaluate(model.ensemble, points, model.reading, gamma).numpy()[own].astype(np.float64)
+    end = model.ensemble(points[:, -1]).numpy()[own].astype(np.float64)
+    outcomes, milestones = (
+        truth[np.isin(fold[truth.a], fold[held_out.a])]
+        for truth in (measures.by_outcome(known, fold) for known in (data.outcome, data.milestones))
+    )
     predicted = expit(value[held_out.a] - value[held_out.b])
     return ReadingReport(
         judges=measures.accuracy(value, held_out, data.episode, fold, rng),
-        gold=measures.accuracy(value, truth, data.episode, fold, rng),
+        gold=measures.accuracy(value, outcomes, data.episode, fold, rng),
+        potential=measures.accuracy(end, milestones, data.episode, fold, rng),
         brier=measures.brier(predicted, held_out.label),
         calibration=measures.calibration(predicted, held_out.label),
         steps=steps,
