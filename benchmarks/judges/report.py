@@ -26,8 +26,8 @@ from questloop.llm.routes import Role
 
 RESULTS = Path(__file__).with_name("results.json")
 COMMAND = (
-    "python benchmarks/judges/collect.py --store STORE && "
-    "python benchmarks/judges/train.py --model SMOLLM2 --seeds 0 1 2 && python benchmarks/judges/report.py"
+    "python benchmarks/judges/play.py --episodes 800 && "
+    "python benchmarks/judges/train.py --model SMOLLM2 --seeds {seeds} && python benchmarks/judges/report.py"
 )
 
 
@@ -59,7 +59,7 @@ def main() -> None:
     for name, values in aucs.items():
         judges[name]["milestone_auc"] = round(float(np.mean(values)), 4)
     document = {
-        "command": COMMAND,
+        "command": COMMAND.format(seeds=" ".join(str(run["seed"]) for run in runs)),
         "seeds": [run["seed"] for run in runs],
         "held_out_pairs": sum(len(run["pairs"]) for run in runs),
         "judges": judges,
@@ -69,6 +69,14 @@ def main() -> None:
         "format_share": {
             moment: round(float(np.mean([run["said"][moment]["format_share"] for run in runs])), 4)
             for moment in runs[0]["said"]
+        },
+        "after_minus": {
+            other: vars(
+                agreement(
+                    [a - b for a, b in zip(hits["small_llm_after"], hits[other], strict=True)], episodes
+                )
+            )
+            for other in ("rule_based", "logistic", "small_llm_warm_start")
         },
         "training": training_figures(arguments.data / "runs", runs),
     }

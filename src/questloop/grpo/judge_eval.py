@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.errors import UsageError
-from questloop.grpo.data import Row
 from questloop.grpo.judge_data import Task, prompt
 
 Floats = NDArray[np.float64]
@@ -30,12 +29,13 @@ class LanguageJudge:
     """A causal language model that is asked for one of a few labels.
 
     It is read by the probabilities of the labels' first tokens, so that a model which does not keep to the
-    form can be compared too; `format_share` says how much probability the labels have together.
+    form can be compared too.
     """
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 64) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer
+        self.tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
         self.batch_size = batch_size
 
     def probabilities(self, prompts: Sequence[Any], labels: Sequence[str]) -> tuple[Floats, Floats]:
@@ -69,11 +69,6 @@ class LanguageJudge:
         both = [prompt(Task.PAIR, a, b) for a, b in pairs] + [prompt(Task.PAIR, b, a) for a, b in pairs]
         p, _ = self.probabilities(both, ("A", "B"))
         return (p[: len(pairs), 0] + 1 - p[len(pairs) :, 0]) / 2
-
-    def format_share(self, rows: Sequence[Row]) -> float:
-        """Mean probability that the answer begins with a label of the row."""
-        shares = [self.probabilities([row["prompt"]], row["labels"])[1][0] for row in rows]
-        return float(np.mean(shares))
 
 
 def correct(preferences: Floats) -> Floats:

@@ -20,11 +20,15 @@ class LocalLLM:
     """SmolLM2-135M-Instruct behind an OpenAI-compatible server on loopback, for as long as the context lasts.
 
     `slots` is the largest `n` of a request: the n samples share the prompt's cache. It takes no pictures.
+    `adapter` is a LoRA in GGUF (`questloop judge adapter`) that is laid over it.
     Raises `MissingExtraError` where xllamacpp is not installed and `UsageError` where the weights are not.
     """
 
-    def __init__(self, slots: int = 3, threads: int | None = None, port: int = 0) -> None:
+    def __init__(
+        self, slots: int = 3, threads: int | None = None, port: int = 0, adapter: Path | None = None
+    ) -> None:
         self._slots, self._threads, self._port = slots, threads or os.cpu_count() or 1, port
+        self._adapter = adapter
         self._server: Any = None
         self.url = ""
 
@@ -36,6 +40,14 @@ class LocalLLM:
         parameters = xllamacpp.CommonParams()
         parameters.model.path = str(weights())
         parameters.model_alias = {MODEL}
+        if self._adapter is not None:
+            if not self._adapter.is_file():
+                raise UsageError(
+                    f"adapter {self._adapter}: no such file; `questloop judge adapter` makes one"
+                )
+            lora = xllamacpp.CommonAdapterLoraInfo()
+            lora.path, lora.scale = str(self._adapter), 1.0
+            parameters.lora_adapters = [lora]
         parameters.hostnames = ["127.0.0.1"]
         parameters.port = self._port
         parameters.n_parallel = self._slots

@@ -1,0 +1,70 @@
+"""A trained judge answers in the judges' own form, from the probability of one word."""
+
+import math
+
+import pytest
+from fastapi import FastAPI, Request
+
+from questloop.errors import UnavailableError
+from questloop.judges.pairwise import SEPARATOR
+from questloop.serving.background import AppServer
+from questloop.serving.protocol import ChatRequest
+from questloop.serving.trained_judge import TrainedJudge, share_of_first
+
+
+class FakeModel:
+    """Stands in for a language model: fixed probabilities of first tokens; keeps what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+        self.likely = {"A": 0.6, "B": 0.2, "yes": 0.1, "no": 0.3}
+        self.app = FastAPI()
+
+        @self.app.post("/v1/chat/completions")
+        async def chat(request: Request):
+            self.asked.append(await request.json())
+            top = [{"token": token, "logprob": math.log(p)} for token, p in self.likely.items()]
+            return {"choices": [{"logprobs": {"content": [{"top_logprobs": top}]}}]}
+
+
+@pytest.fixture
+def model():
+    return FakeModel()
+
+
+@pytest.fixture
+def judge(model):
+    with AppServer(model.app, 0) as server:
+        judge = TrainedJudge(f"{server.root_url}/v1", "m")
+        yield judge
+        judge.close()
+
+
+def request(text):
+    return ChatRequest(
+        model="judge", messages=[{"role": "system", "content": "s"}, {"role": "user", "content": text}]
+    )
+
+
+def test_a_segment_gets_the_probability_of_a_milestone(judge, model):
+    answer = judge(request("Segment of 300 steps, 0 to 299."))
+    assert answer["overall"] == answer["progress"] == 0.25
+    assert answer["dialog"] is answer["efficiency"] is answer["puzzle"] is answer["novelty"] is None
+    assert model.asked[0]["messages"][1]["content"] == "Segment of 300 steps, 0 to 299."
+
+
+def test_a_pair_is_asked_as_in_training(judge, model):
+    assert judge(request(f"A:\nfirst\n{SEPARATOR}second"))["overall"] == 0.75
+    assert model.asked[0]["messages"][1]["content"] == "A:\nfirst\n\nB:\nsecond"
+    assert model.asked[0]["max_tokens"] == 1
+
+
+def test_a_model_that_is_gone_is_named(judge):
+    dead = TrainedJudge("http://127.0.0.1:9/v1", "m")
+    with pytest.raises(UnavailableError, match="the model of the trained judge gave no answer"):
+        dead(request("text"))
+    dead.close()
+
+
+def test_labels_that_are_unlikely_say_nothing():
+    assert share_of_first([{"token": "The", "logprob": -0.1}], ["yes", "no"]) == 0.5
