@@ -149,11 +149,20 @@ class ExplorationSettings(_Group):
     archive_fraction: float = Field(
         0, ge=0, le=1, description="share of episodes that start from the archive"
     )
-    awr_top_k: int = Field(0, ge=0, description="top judged segments an epoch that AWR imitates")
-    sil_coef: float = Field(0, ge=0, description="weight of self-imitation")
+    awr_top_k: int = Field(
+        0, ge=0, description="top judged segments an epoch that AWR imitates; not built yet"
+    )
+    sil_coef: float = Field(0, ge=0, description="weight of self-imitation; not built yet")
     curriculum: bool = Field(False, description="start states advance with milestones")
-    planner: bool = Field(False, description="LLM planner takes over in dialogs and puzzles")
-    hint_interval: int = Field(0, ge=0, description="steps between strategic hints; 0: none")
+    planner: bool = Field(False, description="LLM planner takes over in dialogs and puzzles; not built yet")
+    hint_interval: int = Field(0, ge=0, description="steps between strategic hints; not built yet")
+
+    @model_validator(mode="after")
+    def _only_what_is_built(self) -> ExplorationSettings:
+        for name in ("awr_top_k", "sil_coef", "planner", "hint_interval"):
+            if getattr(self, name):
+                raise ValueError(f"{name.upper()}={getattr(self, name)} is not built yet (docs/roadmap.md); leave it off")
+        return self
 
 
 class StoreSettings(_Group):

@@ -29,7 +29,8 @@ def test_the_real_games_states_and_pictures_are_read(store):
     case = prepare(reader.load(reader.list(0)[0]))
     assert "Segment of 300 steps, 0 to 299" in case.text
     assert "room " in case.text
-    assert case.pictures[0].step == 0
+    assert case.pictures[0].label == "start", "the title before it is not the game"
+    assert case.pictures[0].step < 100
 
 
 def test_judges_score_the_real_game(store):

@@ -86,7 +86,7 @@ def print_table(rows: list[Row], console: Console) -> None:
     """The closing table and what its columns mean."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in COLUMNS.values():
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*cells(row))
     console.print(table)

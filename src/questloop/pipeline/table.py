@@ -36,22 +36,22 @@ COLUMNS = {
     "epoch": "epoch",
     "steps": "steps",
     "return_mean": "return",
-    "return_per_1000_steps": "per 1000 steps",
+    "return_per_1000_steps": "/1000",
     "unique_rooms": "rooms",
-    "milestones": "milestones",
-    "shaping_weight": "shaping",
-    "judge_agreement": "judge alpha",
-    "judge_tau": "judge tau",
-    "reward_model_accuracy": "RM accuracy",
+    "milestones": "miles.",
+    "shaping_weight": "shape",
+    "judge_agreement": "alpha",
+    "judge_tau": "tau",
+    "reward_model_accuracy": "RM acc",
     "gold_accuracy": "RM gold",
     "steps_per_second": "steps/s",
 }
 
 LEGEND = (
-    "return: mean of the episodes that ended, unshaped; shaping: weight of the earlier epochs' reward model; "
-    "judge alpha: Krippendorff's, between the judges; judge tau: Kendall's tau-b of their score against "
-    "whether a new milestone followed; RM accuracy: held-out pairs, against the judges; RM gold: against "
-    "what followed."
+    "return: mean of the episodes that ended, unshaped; /1000: reward per 1000 steps; miles.: milestones "
+    "reached; shape: weight of the earlier epochs' reward model; alpha: Krippendorff's, between the judges; "
+    "tau: Kendall's tau-b of their score against whether a new milestone followed; RM acc: reward model on "
+    "held-out pairs against the judges; RM gold: against what followed."
 )
 
 
