@@ -160,8 +160,9 @@ class ExplorationSettings(_Group):
     @model_validator(mode="after")
     def _only_what_is_built(self) -> ExplorationSettings:
         for name in ("awr_top_k", "sil_coef", "planner", "hint_interval"):
-            if getattr(self, name):
-                raise ValueError(f"{name.upper()}={getattr(self, name)} is not built yet (docs/roadmap.md); leave it off")
+            value = getattr(self, name)
+            if value:
+                raise ValueError(f"{name.upper()}={value} is not built yet (docs/roadmap.md); leave it off")
         return self
 
 
