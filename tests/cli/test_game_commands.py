@@ -12,11 +12,11 @@ from questloop.exit_codes import ExitCode
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import parse_inputs
-from questloop.game.observation import OBSERVATION_VERSION
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
 from questloop.storage.store import open_store
 from questloop.training.checkpoint import Checkpoint, write_checkpoint
+from questloop.training.versions import VECTOR
 
 OPENING = "NOP 260\nSTART 8\nNOP 200\n"
 """Power-on to the first step, with frames to spare."""
@@ -155,7 +155,7 @@ def test_a_checkpoint_plays(run, tmp_path):
     policy |= {f"policy.{i}.bias": np.zeros(shape[0], np.float32) for i, shape in shapes.items()}
     policy["policy.4.bias"][Action.RIGHT] = 1e6
     for epoch in (0, 1):
-        write_checkpoint(open_store("store"), epoch, Checkpoint(OBSERVATION_VERSION, policy, {}, {}, {}))
+        write_checkpoint(open_store("store"), epoch, Checkpoint(VECTOR, policy, {}, {}, {}))
     code, out, _ = run("play", "--checkpoint", "store", "--steps", "3", "--output", "policy.png")
     assert (code, out.strip()) == (ExitCode.DONE, "policy.png: 3 frames")
     (tmp_path / "right.txt").write_text("RIGHT 12\n")

@@ -257,6 +257,7 @@ async def test_a_hanging_nvidia_smi_is_started_once(machine, monkeypatch):
     smi.write_text("#!/bin/sh\necho x >> $HOME/starts\nsetsid sleep 600 &\nwait\n")  # outlives a kill
     smi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
+    machine.transport = LocalTransport(machine.home)  # takes its PATH when it is made
     queries = {"gpus": ["--query-gpu=index"], "apps": ["--query-compute-apps=pid"]}
     first = await machine.call("poll", queries=queries, timeout_s=0.5)
     second = await machine.call("poll", queries=queries, timeout_s=0.5)

@@ -25,6 +25,7 @@ from questloop.fleet.states import TransportKind
 
 _CHUNK = 1 << 20
 _SESSIONS = 8  # OpenSSH takes ten a connection; one is for files
+_REOPEN_PAUSES_S = (0.1, 0.3, 1.0, 2.0)
 
 
 class TransportError(UnavailableError):
@@ -166,7 +167,7 @@ class SSHTransport:
         async with self._sessions, self._translated():
             connection = await self._connected()
             source = {"input": stdin} if stdin else {"stdin": asyncssh.DEVNULL}
-            done = await connection.run(shlex.join(argv), encoding=None, **source)
+            done = await _run(connection, shlex.join(argv), **source)
         if done.exit_status is None or done.exit_status < 0:
             raise TransportError(f"{self.vm.name}: the connection ended before the command")
         return Result(done.exit_status, _bytes(done.stdout), _bytes(done.stderr))
@@ -232,6 +233,21 @@ class SSHTransport:
         except (OSError, asyncssh.Error) as error:
             await self.close()
             raise TransportError(f"{name}: {str(error) or type(error).__name__}") from None
+
+
+async def _run(
+    connection: asyncssh.SSHClientConnection, command: str, **source: Any
+) -> asyncssh.SSHCompletedProcess:
+    """Run a command, again where the server would not open a session: then nothing of it was started.
+
+    sshd counts a session until it has torn it down, so one more can be refused for a moment (MaxSessions).
+    """
+    for pause_s in _REOPEN_PAUSES_S:
+        try:
+            return await connection.run(command, encoding=None, **source)
+        except asyncssh.ChannelOpenError:
+            await asyncio.sleep(pause_s)
+    return await connection.run(command, encoding=None, **source)
 
 
 async def connect(vm: VM, timeout_s: float) -> asyncssh.SSHClientConnection:
