@@ -122,7 +122,9 @@ async def test_a_killed_pass_goes_on_without_asking_twice(store, played, server,
     assert len(kept) >= lived
     assert not store.exists(keys.scores(0))
     result, stats = await judge(store, played, server)
-    assert stats.requests == 3 * len(played) - len(kept)
+    saved = 3 * len(played) - stats.requests
+    in_flight = 2  # threads that were writing when the pass was killed may have finished since
+    assert len(kept) <= saved <= len(kept) + in_flight * LLMSettings().llm_concurrency
     assert result.summary.judged == len(played)
     _, again = await judge(store, played, server)
     assert again.requests == 0

@@ -74,7 +74,7 @@ def test_the_menu_pays_nothing_however_often_it_is_opened(begun):
 
 def test_walking_to_and_fro_pays_each_tile_once(begun):
     for _ in range(40):
-        for action in [Action.LEFT] * 12 + [Action.RIGHT] * 12:
+        for action in [Action.LEFT] * 6 + [Action.RIGHT] * 6:
             begun.step(action)
     assert 0 < begun.parts["tile"] <= 10 * WEIGHTS.reward_tile
     assert begun.parts["revisit"] < 40 * WEIGHTS.reward_revisit
