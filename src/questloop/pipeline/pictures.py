@@ -171,6 +171,11 @@ def _themed(figure) -> str:  # type: ignore[no-untyped-def]
     with matplotlib.rc_context(
         {"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "questloop"}
     ):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(
+            buffer,
+            format="svg",
+            transparent=True,
+            metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")),
+        )
     svg = buffer.getvalue()
     return svg[svg.index("<svg") :].replace(_TEXT, "currentColor")
