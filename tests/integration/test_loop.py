@@ -233,7 +233,6 @@ def test_a_judge_that_does_not_answer_stops_the_run_and_keeps_the_rollouts(refer
     assert read_commit(open_store(str(store)), 0, Stage.EVALUATE) is None
 
 
-@pytest.mark.xfail(reason="not seen to pass yet: docs/roadmap.md", strict=False)
 def test_a_damaged_reward_model_is_named_with_its_remedy(reference, tmp_path):
     import shutil
 
