@@ -84,14 +84,19 @@ def _epochs(most: int | None) -> Iterator[int]:
 
 @contextmanager
 def _stop_signals() -> Iterator[None]:
-    """SIGTERM and Ctrl-C leave through `Stopped`, so that every context manager closes what it holds."""
+    """SIGTERM and Ctrl-C leave through `Stopped`, so that every context manager closes what it holds.
+
+    What travels is a KeyboardInterrupt: an event loop logs any lesser exception of a callback, and goes on.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped("stopped; the same command resumes where this one left off")
+        raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
+    except KeyboardInterrupt:
+        raise Stopped("stopped; the same command resumes where this one left off") from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 from torch import Tensor, nn
 
 CLIP = 5.0
@@ -148,10 +147,10 @@ class ReturnScale:
 
     def __call__(self, rewards: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scaled rewards f32 [T, N] of rewards f32 [T, N], which go on from the call before."""
-        returns, carry = lfilter(
-            [1.0], [1.0, -self._gamma], rewards, axis=0, zi=self._gamma * self._carry[None]
-        )
-        self._carry = carry[0] / self._gamma
+        returns = np.empty(rewards.shape)
+        for step, reward in enumerate(rewards):
+            self._carry = self._gamma * self._carry + reward
+            returns[step] = self._carry
         self._moments.update(returns.reshape(-1, 1))
         return (rewards / self._moments.std).astype(np.float32)
 

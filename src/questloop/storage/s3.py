@@ -165,19 +165,20 @@ class S3ObjectStore(Store):
             raise AlreadyExists(f"store {self.url}: {key} exists") from None
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
-                raise self._unavailable(bucket, str(error)) from None
+                raise self._unavailable(bucket, error) from None
             raise NotFound(f"store {self.url}: no object {key}") from None
         except exceptions.BaseError as error:
-            raise self._unavailable(bucket, str(error)) from None
+            raise self._unavailable(bucket, error) from None
 
-    def _unavailable(self, bucket: str, detail: str) -> UnavailableError:
+    def _unavailable(self, bucket: str, error: Exception) -> UnavailableError:
+        detail = str(error)
         endpoint = self._settings.s3_endpoint_url or "AWS"
         where = f"store {self.url} at {endpoint}"
         if "NoSuchBucket" in detail:
             return UnavailableError(
                 f"{where}: bucket {bucket} does not exist; create it, or set S3_BUCKET_NAME to one that does"
             )
-        if "403" in detail or "401" in detail or "Unauthenticated" in detail:
+        if _is_refusal(error):
             return UnavailableError(
                 f"{where}: bucket {bucket}: access refused ({_code(detail)}); "
                 "check S3_ACCESS_KEY, S3_SECRET_KEY and what they may do"
@@ -220,6 +221,14 @@ def _repeat(ask: Callable[[], object]) -> None:
 
 def _join(prefix: str, path: str) -> str:
     return f"{prefix}/{path}" if prefix and path else prefix or path
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the server answered that this is not allowed; obstore types some of these answers only."""
+    exceptions = obstore().exceptions
+    if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
+        return True
+    return "403 Forbidden" in str(error) or "401 Unauthorized" in str(error)
 
 
 def _code(detail: str) -> str:
