@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
         ("run_rollouts.py", "training epoch"),
         ("run_evaluator.py", "judges"),
         ("train_reward_model.py", "reward model"),
+        ("run_epoch.py", "Ray cluster"),
         ("train_grpo.py", "--reward_function"),
     ],
 )

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from questloop.cli import bench, doctor, evaluate, fleet, grpo, judge, loop, play, states, verify
+from questloop.cli import bench, doctor, epoch, evaluate, fleet, grpo, judge, loop, play, states, verify
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ app.command()(loop.pipeline)
 app.command()(loop.rollouts)
 app.command()(evaluate.evaluate)
 app.command()(loop.reward_model)
+app.command()(epoch.epoch)
 app.command()(loop.report)
 app.command()(bench.bench)
 app.command()(doctor.doctor)

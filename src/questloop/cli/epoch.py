@@ -1,0 +1,79 @@
+"""`questloop epoch`: drive epochs by jobs on a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from questloop import settings as settings_module
+from questloop.errors import UsageError
+
+if TYPE_CHECKING:
+    from questloop.settings import StoreSettings
+    from questloop.storage.store import Store
+
+
+def epoch(
+    address: Annotated[
+        str | None, typer.Option(help="RAY_ADDRESS: the cluster's dashboard, http://host:8265")
+    ] = None,
+    epoch: Annotated[int | None, typer.Option(help="EPOCH: the first epoch")] = None,
+    count: Annotated[int, typer.Option(min=1, help="epochs to run")] = 1,
+    cycle: Annotated[
+        str, typer.Option(help="a: train; b: judges and reward model; ab: one after the other")
+    ] = "ab",
+    retries: Annotated[int, typer.Option(min=0, help="tries of a job after the first")] = 2,
+    store: Annotated[str | None, typer.Option(help="STORE_URL: the store that the jobs write")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Submit an epoch's training, evaluation and reward model to a Ray cluster, and follow them.
+
+    Settings of this environment go with the jobs, secrets never: those are on the cluster. Where the store is
+    named here, its commits say what is done already. Killed, the same command takes the running job up again.
+
+    Examples:
+
+        RAY_ADDRESS=http://127.0.0.1:8265 questloop epoch --epoch 3
+
+        questloop epoch --address http://zelda-rl-head-svc:8265 --count 4 --cycle a --json
+    """
+    from questloop.pipeline.ray_jobs import EpochDriver
+
+    flags = {"ray_address": address, "epoch": epoch, "store_url": store}
+    settings = settings_module.load(config, flags)
+    where = settings.training.ray_address
+    if not where:
+        raise UsageError(
+            "RAY_ADDRESS is not set: name the cluster's dashboard, for example http://127.0.0.1:8265"
+        )
+    driver = EpochDriver(
+        where, _store(settings.store), retries, tell=lambda line: typer.echo(line, err=as_json)
+    )
+    first = settings.loop.epoch
+    results = [
+        result for number in range(first, first + count) for result in driver.run(number, _cycles(cycle))
+    ]
+    if as_json:
+        typer.echo(json.dumps([result.to_json() for result in results]))
+        return
+    for result in results:
+        typer.echo(f"epoch {result.epoch} {result.stage:12} {result.job or 'was done already'}")
+
+
+def _store(settings: StoreSettings) -> Store | None:
+    """The store that settings name; None where they name none, since the jobs' store is not the default's."""
+    from questloop.storage.store import open_store
+
+    return open_store(settings) if settings.store_url or settings.s3_endpoint_url else None
+
+
+def _cycles(letters: str) -> tuple:
+    from questloop.pipeline.ray_jobs import Cycle
+
+    if letters not in ("a", "b", "ab"):
+        raise UsageError(f"--cycle {letters!r}: one of a, b, ab")
+    return tuple(Cycle(letter) for letter in letters)

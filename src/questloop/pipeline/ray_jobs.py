@@ -1,0 +1,262 @@
+"""Drive epochs by jobs on a Ray cluster: submit a stage, follow it, submit it again where that may help.
+
+A job runs the same command as a user would, under the environment of the cluster's head. What a stage wrote
+counts by its commit, so a job that was killed is run again, and a driver that was killed takes up the job
+that it had submitted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import SecretStr
+
+from questloop import settings as settings_module
+from questloop.errors import BadDataError, MissingExtraError, QuestloopError, UnavailableError
+from questloop.exit_codes import ExitCode
+from questloop.storage.commit import read_commit
+from questloop.storage.keys import Stage
+from questloop.storage.store import Store
+
+if TYPE_CHECKING:
+    from ray.job_submission import JobDetails, JobSubmissionClient
+
+POLL_S = 2.0
+PATIENCE_S = 180.0
+"""How long a cluster may not answer: a head that is made again takes minutes."""
+
+
+class Cycle(StrEnum):
+    """Half an epoch. A plays and learns; B judges what was played and learns the reward model."""
+
+    A = "a"
+    B = "b"
+
+
+@dataclass(frozen=True)
+class StageJob:
+    """A stage as a job."""
+
+    stage: Stage
+    cycle: Cycle
+    name: str
+    """begins the submission id; `-epoch-N` follows"""
+    entrypoint: str
+
+
+STAGE_JOBS = (
+    StageJob(Stage.ROLLOUTS, Cycle.A, "zelda-train", "python -m questloop rollouts"),
+    StageJob(Stage.EVALUATE, Cycle.B, "zelda-eval", "python -m questloop evaluate"),
+    StageJob(Stage.REWARD_MODEL, Cycle.B, "zelda-reward", "python -m questloop reward-model"),
+)
+
+
+class JobFailed(QuestloopError):
+    """A job ended without success as often as it may."""
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """How a stage of an epoch came to be."""
+
+    epoch: int
+    stage: Stage
+    job: str | None
+    """submission id of the job that did it; None where its commit was there already"""
+    attempts: int
+    """jobs that this driver submitted"""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class EpochDriver:
+    """Runs stages on the cluster behind `address`, the URL of its dashboard (http://...:8265)."""
+
+    def __init__(
+        self,
+        address: str,
+        store: Store | None = None,
+        retries: int = 2,
+        tell: Callable[[str], None] = print,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`store`: the one that the jobs write, where it can be read from here; its commits are then believed
+        more than the jobs. `tell` is given the jobs' log. Settings in `environment` go with the jobs.
+        """
+        self._client = connect(address)
+        self._store = store
+        self._retries = retries
+        self._tell = tell
+        self._environment = forwarded(environment)
+
+    def run(self, epoch: int, cycles: tuple[Cycle, ...] = tuple(Cycle)) -> list[StageResult]:
+        """The stages of `cycles`, one after the other; `JobFailed` where one fails for good."""
+        return [self._stage(epoch, job) for job in STAGE_JOBS if job.cycle in cycles]
+
+    def _stage(self, epoch: int, job: StageJob) -> StageResult:
+        if self._is_committed(epoch, job.stage):
+            return StageResult(epoch, job.stage, None, 0)
+        known = _Attempts(self._client, f"{job.name}-epoch-{epoch}")
+        if self._store is None and known.latest_status == "SUCCEEDED":
+            return StageResult(epoch, job.stage, known.latest, 0)
+        submitted = 0
+        name = known.latest if known.is_live else None
+        while True:
+            if name is None:
+                name = self._submit(known.next(), job, epoch)
+                submitted += 1
+            details = self._follow(name)
+            status = details.status.value if details else "LOST"
+            if status == "SUCCEEDED":
+                self._require_commit(epoch, job, name)
+                return StageResult(epoch, job.stage, name, submitted)
+            if not _may_succeed(details) or submitted > self._retries:
+                raise JobFailed(_why(name, details))
+            self._tell(f"{name}: {status.lower()}, submitting it again")
+            name = None
+
+    def _submit(self, name: str, job: StageJob, epoch: int) -> str:
+        variables = {**self._environment, "EPOCH": str(epoch)}
+        self._client.submit_job(
+            entrypoint=job.entrypoint,
+            submission_id=name,
+            runtime_env={"env_vars": variables},
+            metadata={"epoch": str(epoch), "stage": job.stage.value},
+        )
+        self._tell(f"{name}: submitted")
+        return name
+
+    def _follow(self, name: str) -> JobDetails | None:
+        """Pass on the job's log until it ends; None where the cluster has forgotten it."""
+        seen = 0
+        silent_since: float | None = None
+        while True:
+            try:
+                details = self._client.get_job_info(name)
+                text = self._client.get_job_logs(name)
+                silent_since = None
+            except RuntimeError as error:
+                if "does not exist" in str(error):
+                    return None
+                silent_since = _still_patient(silent_since, name, error)
+            except OSError as error:  # requests' errors are these too
+                silent_since = _still_patient(silent_since, name, error)
+            else:
+                for line in text[seen:].splitlines():
+                    self._tell(line)
+                seen = len(text)
+                if details.status.is_terminal():
+                    return details
+            time.sleep(POLL_S)
+
+    def _is_committed(self, epoch: int, stage: Stage) -> bool:
+        return self._store is not None and read_commit(self._store, epoch, stage) is not None
+
+    def _require_commit(self, epoch: int, job: StageJob, name: str) -> None:
+        if self._store is not None and not self._is_committed(epoch, job.stage):
+            raise BadDataError(
+                f"job {name} succeeded, and {self._store.url} has no {job.stage} of epoch {epoch}: "
+                "it wrote another store; set the same STORE_URL or S3_ENDPOINT_URL here and on the cluster"
+            )
+
+
+class _Attempts:
+    """The jobs that were submitted for a stage of an epoch: `name`, `name-2`, `name-3` ..."""
+
+    def __init__(self, client: JobSubmissionClient, name: str) -> None:
+        self._name = name
+        statuses = {job.submission_id: job.status for job in client.list_jobs() if job.submission_id}
+        self._count = 0
+        while self._id(self._count + 1) in statuses:
+            self._count += 1
+        self.latest = self._id(self._count) if self._count else None
+        status = statuses.get(self.latest)
+        self.latest_status = status.value if status else None
+        self.is_live = status is not None and not status.is_terminal()
+
+    def next(self) -> str:
+        self._count += 1
+        return self._id(self._count)
+
+    def _id(self, number: int) -> str:
+        return self._name if number == 1 else f"{self._name}-{number}"
+
+
+def connect(address: str) -> JobSubmissionClient:
+    """A client of the cluster's job server; `UnavailableError` where it does not answer."""
+    try:
+        import aiohttp  # noqa: F401  (the client needs it and says so badly)
+        from ray.job_submission import JobSubmissionClient
+    except ImportError:
+        raise MissingExtraError("Ray's job client", "cluster") from None
+    try:
+        return JobSubmissionClient(address)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UnavailableError(
+            f"RAY_ADDRESS={address}: {str(error).splitlines()[0]}; give the URL of the cluster's dashboard, "
+            "for example http://127.0.0.1:8265 after `oc port-forward svc/zelda-rl-head-svc 8265`"
+        ) from None
+
+
+def forwarded(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings in `environment` that go with a job: a job's environment is shown on Ray's dashboard, so
+    secrets never do, and RAY_ADDRESS is the cluster's own.
+
+    >>> forwarded({"EPOCH_STEPS": "4096", "S3_SECRET_KEY": "x", "RAY_ADDRESS": "y", "HOME": "/root"})
+    {'EPOCH_STEPS': '4096'}
+    """
+    return {name: value for name, value in environment.items() if name in _forwardable()}
+
+
+def _forwardable() -> set[str]:
+    fields: Iterator[tuple[str, Any]] = (
+        item
+        for group in settings_module.GROUPS
+        if group is not settings_module.FleetSettings
+        for item in group.model_fields.items()
+    )
+    names = {name.upper() for name, field in fields if SecretStr not in _types(field.annotation)}
+    return names - {"RAY_ADDRESS", "EPOCH"}
+
+
+def _types(annotation: Any) -> tuple[Any, ...]:
+    return (annotation, *getattr(annotation, "__args__", ()))
+
+
+def _may_succeed(details: JobDetails | None) -> bool:
+    """Whether another try may help: not after wrong settings or data, nor where somebody stopped the job."""
+    if details is None:
+        return True
+    if details.status.value == "STOPPED":
+        return False
+    try:
+        return ExitCode(details.driver_exit_code).retryable
+    except ValueError:  # killed by a signal, or its node is gone
+        return True
+
+
+def _why(name: str, details: JobDetails | None) -> str:
+    if details is None:
+        return f"job {name}: the cluster has lost it again and again; look at the head's memory"
+    message = (details.message or "").strip().splitlines()
+    return (
+        f"job {name}: {details.status.value.lower()}, exit code {details.driver_exit_code}"
+        f"{f', {message[0]}' if message else ''}; its log: `ray job logs {name}`"
+    )
+
+
+def _still_patient(since: float | None, name: str, error: Exception) -> float:
+    now = time.monotonic()
+    since = now if since is None else since
+    if now - since > PATIENCE_S:
+        raise UnavailableError(
+            f"job {name}: the cluster has not answered for {PATIENCE_S:.0f} s "
+            f"({str(error).splitlines()[0]}); the same command takes the job up again"
+        )
+    return since
