@@ -38,11 +38,12 @@ class Parts:
 class Ours:
     """A trainer that is kept between rounds, so that a round measures training and nothing else."""
 
-    def __init__(self, starts: StartStates, parts: Parts) -> None:
+    def __init__(self, starts: StartStates, parts: Parts, seed: int = 0) -> None:
         self._folder = TemporaryDirectory(prefix="questloop-bench-")
         began = time.perf_counter()
         settings = load(
             flags={
+                "seed": seed,
                 "ppo_epochs": PPO_EPOCHS,
                 "rnd_coef": 0.5 if parts.rnd else 0.0,
                 "shaping_coef": 1.0 if parts.shaping else 0.0,

@@ -41,7 +41,9 @@ class Peer(Protocol):
 class StockRLlib:
     """RLlib's PPO as it comes, new API stack."""
 
-    def __init__(self, starts: StartStates, runners: int, slots: int, ppo_epochs: int = PPO_EPOCHS) -> None:
+    def __init__(
+        self, starts: StartStates, runners: int, slots: int, ppo_epochs: int = PPO_EPOCHS, seed: int = 0
+    ) -> None:
         from ray.rllib.algorithms.ppo import PPOConfig
         from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
         from ray.tune.registry import register_env
@@ -76,8 +78,9 @@ class StockRLlib:
                 )
             )
             .learners(num_learners=0)
-            .debugging(seed=0, log_level="ERROR")
+            .debugging(seed=seed, log_level="ERROR")
         )
+        self.latest: dict[str, Any] = {}
         with quiet_stderr():
             self._algorithm = config.build_algo()
 
@@ -92,7 +95,7 @@ class StockRLlib:
         rates = []
         for _ in range(updates):
             before, began = self._sampled(), time.perf_counter()
-            self._algorithm.train()
+            self.latest = self._algorithm.train()
             rates.append((self._sampled() - before) / (time.perf_counter() - began))
         return rates
 
