@@ -277,6 +277,13 @@ class FleetSettings(_Group):
     log_dir: Path = Field(Path("logs"), description="job logs, {job_id}.log")
 
 
+class TelemetrySettings(_Group):
+    """What a process says of itself."""
+
+    metrics_port: int = Field(0, ge=0, le=65535, description="Prometheus metrics of the loop; 0: none")
+    metrics_address: str = Field("127.0.0.1", description="address that metrics are published on")
+
+
 class Settings:
     """All settings, group by group."""
 
@@ -290,6 +297,7 @@ class Settings:
         self.llm = LLMSettings(**values)
         self.judges = JudgeSettings(**values)
         self.fleet = FleetSettings(**values)
+        self.telemetry = TelemetrySettings(**values)
 
 
 GROUPS = (
@@ -302,6 +310,7 @@ GROUPS = (
     LLMSettings,
     JudgeSettings,
     FleetSettings,
+    TelemetrySettings,
 )
 
 

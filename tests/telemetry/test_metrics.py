@@ -5,6 +5,7 @@ from pathlib import Path
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
+from questloop.settings import TelemetrySettings
 from questloop.telemetry import metrics
 
 PUBLISHED = {
@@ -51,3 +52,10 @@ def test_the_reference_lists_them_all():
     rows = [line.split("|") for line in page.read_text().splitlines() if line.startswith("| `")]
     listed = {row[1].strip(" `"): tuple(re.findall("`(.*?)`", row[2])) for row in rows}
     assert listed == PUBLISHED
+
+
+def test_a_loop_publishes_where_its_settings_say():
+    assert metrics.publish(TelemetrySettings()) is None
+    first = metrics.MetricsServer(0)
+    assert metrics.publish(TelemetrySettings(metrics_port=first.port)) is None  # left to the other stage
+    first.close()

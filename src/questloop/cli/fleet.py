@@ -49,7 +49,7 @@ def up(
     from questloop.fleet.up import run_until_signal
     from questloop.fleet.up import up as run
 
-    _publish(metrics_port)
+    _publish(metrics_port, settings)
 
     def ready(url: str) -> None:
         print(f"fleet up: database {db.url.render_as_string()}, NATS {_without_password(url)}")
@@ -75,7 +75,7 @@ def poller(
     from questloop.fleet.poller import GPUPoller
     from questloop.fleet.up import run_until_signal
 
-    _publish(metrics_port)
+    _publish(metrics_port, settings)
     run_until_signal(lambda stop: GPUPoller(db, settings.fleet).run(stop))
 
 
@@ -93,7 +93,7 @@ def dispatcher(
     from questloop.fleet.dispatcher import GlobalJobDispatcher
     from questloop.fleet.up import run_until_signal
 
-    _publish(metrics_port)
+    _publish(metrics_port, settings)
     run_until_signal(lambda stop: GlobalJobDispatcher(db, settings.fleet, settings.store).run(stop))
 
 
@@ -111,7 +111,7 @@ def requeue(
     from questloop.fleet.requeue import RequeueManager
     from questloop.fleet.up import run_until_signal
 
-    _publish(metrics_port)
+    _publish(metrics_port, settings)
     run_until_signal(lambda stop: RequeueManager(db, settings.fleet).run(stop))
 
 
@@ -605,11 +605,11 @@ def _open() -> tuple[Database, Settings]:
     return db, settings
 
 
-def _publish(port: int | None) -> None:
+def _publish(port: int | None, settings: Settings) -> None:
     if port is not None:
         from questloop.telemetry import metrics
 
-        metrics.MetricsServer(port)
+        metrics.MetricsServer(port, settings.telemetry.metrics_address)
 
 
 def _follow(db: Database, settings: Settings, job_id: str, show_log: bool) -> Job:

@@ -10,6 +10,7 @@ from questloop.pipeline.run import Run, open_run
 from questloop.settings import Settings
 from questloop.storage.lease import Lease
 from questloop.storage.store import Store, open_store
+from questloop.telemetry import metrics
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,17 @@ class Context:
 
 @contextmanager
 def open_context(settings: Settings) -> Iterator[Context]:
-    """Open the store and its run, and hold the lease meanwhile.
+    """Open the store and its run, and hold the lease meanwhile; publish metrics where METRICS_PORT says so.
 
     Raises `LeaseHeld` where another pipeline writes the store, and what `open_store` and `open_run` raise.
     """
     store = open_store(settings.store)
     store.check_space()
     run = open_run(store, settings)
-    with Lease.acquire(store, run.run) as lease:
-        yield Context(settings, store, run, lease)
+    server = metrics.publish(settings.telemetry)
+    try:
+        with Lease.acquire(store, run.run) as lease:
+            yield Context(settings, store, run, lease)
+    finally:
+        if server is not None:
+            server.close()

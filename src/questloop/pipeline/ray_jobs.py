@@ -218,7 +218,7 @@ def _forwardable() -> set[str]:
     fields: Iterator[tuple[str, Any]] = (
         item
         for group in settings_module.GROUPS
-        if group is not settings_module.FleetSettings
+        if group not in (settings_module.FleetSettings, settings_module.TelemetrySettings)
         for item in group.model_fields.items()
     )
     names = {name.upper() for name, field in fields if SecretStr not in _types(field.annotation)}

@@ -17,6 +17,7 @@ from questloop.storage import keys
 from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
+from questloop.telemetry import metrics
 from questloop.training.plan import EpochPlan, Progress
 
 if TYPE_CHECKING:
@@ -150,6 +151,8 @@ def reward_model(context: Context, epoch: int, progress: Counter | None = None) 
         previous=previous,
         progress=progress or (lambda done, total: None),
     )
+    metrics.reward_model_accuracy.set(report.accuracy.value)
+    metrics.reward_drift.set(report.drift)
     context.lease.check()
     written = store.put(keys.reward_model(epoch), model.to_bytes(), durable=True)
     return commit_stage(store, epoch, Stage.REWARD_MODEL, context.fence, [written], info=report.to_json())

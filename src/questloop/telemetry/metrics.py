@@ -8,6 +8,10 @@ from __future__ import annotations
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, start_http_server
 
 from questloop.errors import UnavailableError
+from questloop.settings import TelemetrySettings
+from questloop.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 _LATENCY_S = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _CLAIM_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5)
@@ -54,6 +58,17 @@ fleet_gpus = _gauge("fleet_gpus", "GPUs: free, claimed, foreign, or a health", "
 fleet_claim_seconds = _histogram("fleet_claim_seconds", "time of one claim", _CLAIM_S)
 fleet_requeue_total = _counter("fleet_requeue_total", "jobs put back in the queue", "reason")
 fleet_unknown_messages_total = _counter("fleet_unknown_messages_total", "messages that named no known job")
+
+
+def publish(settings: TelemetrySettings) -> MetricsServer | None:
+    """Publish the metrics of a loop where METRICS_PORT says so; a port in use is left alone."""
+    if not settings.metrics_port:
+        return None
+    try:
+        return MetricsServer(settings.metrics_port, settings.metrics_address)
+    except UnavailableError as error:
+        log.warning("metrics are not published", reason=str(error))
+        return None
 
 
 class MetricsServer:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from questloop.exploration.archive import Delta
 from questloop.rewards.boundary import Boundary
+from questloop.telemetry import metrics
 from questloop.training.rollout import Rollout
 
 
@@ -46,6 +47,7 @@ class ReturnMeter:
         """Take in `[T, N]` steps."""
         self.reward_sum += float(rollout.reward.sum(dtype=np.float64))
         self.steps += rollout.reward.size
+        metrics.env_steps_total.inc(rollout.reward.size)
         ended = (rollout.boundary == Boundary.TERMINATED) | (rollout.boundary == Boundary.TRUNCATED)
         sums = rollout.reward.cumsum(axis=0, dtype=np.float64)
         taken = np.zeros_like(self.returns)
@@ -57,6 +59,7 @@ class ReturnMeter:
                     int(self.lengths[n] + t + 1 - since[n]),
                 )
             )
+            metrics.episode_return.observe(self.finished[-1][0])
             self.returns[n], self.lengths[n] = 0.0, 0
             taken[n], since[n] = sums[t, n], t + 1
         self.returns += sums[-1] - taken
@@ -116,6 +119,8 @@ class RoomMeter:
     def add(self, runner: int, report: SlotReport) -> None:
         """Take in what a runner's environment saw in a rollout."""
         self.room_steps.update(report.room_steps)
+        for rooms in report.finished_rooms:
+            metrics.unique_rooms_per_episode.observe(rooms)
         self.finished_rooms += report.finished_rooms
         self.finished_milestones += report.finished_milestones
         self.running[runner] = report

@@ -16,6 +16,7 @@ from questloop.game.observation import OBSERVATION_SIZE
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
+from questloop.telemetry import metrics
 from questloop.training.algorithm import QuestConfig, QuestPPO, Update
 from questloop.training.autoscale import Layout
 from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpoint, write_checkpoint
@@ -204,6 +205,7 @@ class Trainer:
         self._hashes = chain_hashes(self._hashes, update.rollout)
         for sample in update.samples:
             self._rooms.add(sample.runner, sample.report)
+            self._note_milestones(sample.report)
             self._note_episodes(sample.report)
         if self._archive is not None:
             self._archive.merge(sample.report.delta for sample in update.samples if sample.report.delta)
@@ -217,6 +219,12 @@ class Trainer:
             unique_rooms_per_episode=self._rooms.rooms_per_episode,
             entropy=update.statistics["entropy"],
         )
+
+    def _note_milestones(self, report: SlotReport) -> None:
+        for reached in report.finished_milestones:
+            for bit, name in enumerate(self.world.milestones):
+                if reached >> bit & 1:
+                    metrics.milestone_total.labels(name).inc()
 
     def _note_episodes(self, report: SlotReport) -> None:
         """Tell the curriculum which finished episodes reached its goal."""

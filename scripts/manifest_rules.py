@@ -1,0 +1,417 @@
+"""What a schema cannot say about the rendered manifests: one function a concern, each yields findings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from prometheus_client.metrics import MetricWrapperBase
+
+from questloop import settings
+from questloop.telemetry import metrics
+
+Document = dict[str, Any]
+OURS = "quay.io/questloop/questloop"
+MADE_ELSEWHERE = {
+    "questloop-store": "gitops/make-secrets.sh or External Secrets",
+    "questloop-fleet": "gitops/make-secrets.sh or External Secrets",
+    "questloop-proxy": "gitops/make-secrets.sh or External Secrets",
+    "questloop-llm": "a person, where models ask for a token",
+    "questloop-fleet-ssh": "a person, for machines of the fleet",
+    "questloop-rom": "a person, for the own-rom component",
+    "ray-dashboard-tls": "the cluster's service CA",
+}
+OPERATORS_SERVICES = {"zelda-rl-head-svc": 8265}
+_SECRET_NAME = re.compile(r"(KEY|SECRET|PASSWORD|TOKEN)(_ID)?$")
+_NOT_SETTINGS = {"HOME", "OMP_NUM_THREADS", "POSTGRESQL_PASSWORD", "NATS_TOKEN"}
+_METRIC = re.compile(r"\b(?:questloop_\w+|up)\b(?!\s*=)")
+
+
+class Tree:
+    """The documents of one overlay, with what rules ask of them."""
+
+    def __init__(self, documents: list[Document]) -> None:
+        self.documents = documents
+
+    def of(self, *kinds: str) -> list[Document]:
+        return [item for item in self.documents if item["kind"] in kinds]
+
+    def names(self, kind: str) -> set[str]:
+        return {item["metadata"]["name"] for item in self.of(kind)}
+
+    def pods(self) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
+        """(owner, labels, pod specification) of every pod that these documents make themselves."""
+        for item in self.documents:
+            owner = f"{item['kind']} {item['metadata']['name']}"
+            if item["kind"] in ("Deployment", "StatefulSet", "Job"):
+                template = item["spec"]["template"]
+                yield owner, template.get("metadata", {}).get("labels", {}), template["spec"]
+            elif item["kind"] == "RayCluster":
+                cluster = {"ray.io/cluster": item["metadata"]["name"]}
+                head = item["spec"]["headGroupSpec"]["template"]
+                yield f"{owner} head", cluster | {"ray.io/node-type": "head"}, head["spec"]
+                for group in item["spec"]["workerGroupSpecs"]:
+                    labels = cluster | {"ray.io/node-type": "worker"}
+                    yield f"{owner} {group['groupName']}", labels, group["template"]["spec"]
+
+    def containers(self) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+        for owner, _, pod in self.pods():
+            for container in [*pod.get("initContainers", []), *pod["containers"]]:
+                yield f"{owner}/{container['name']}", container, pod
+
+
+def secrets(tree: Tree) -> Iterator[str]:
+    """Nothing secret stands in git; keys come by reference, and never by Ray's public runtime environment."""
+    for item in tree.of("Secret"):
+        if item.get("data") or item.get("stringData"):
+            yield f"Secret {item['metadata']['name']} holds values"
+    for item in tree.of("ConfigMap"):
+        for name in item.get("data", {}):
+            if _SECRET_NAME.search(name):
+                yield f"ConfigMap {item['metadata']['name']} holds {name}"
+    for item in tree.of("RayJob"):
+        for name in re.findall(r"^\s*(\w+):", item["spec"].get("runtimeEnvYAML", ""), re.M):
+            if _SECRET_NAME.search(name):
+                yield f"RayJob {item['metadata']['name']}: {name} in runtimeEnvYAML is shown on the dashboard"
+    for owner, container, _ in tree.containers():
+        for variable in container.get("env", []):
+            if _SECRET_NAME.search(variable["name"]) and "value" in variable:
+                yield f"{owner}: {variable['name']} is a literal"
+            if re.search(r"://[^/$]*:[^/$]+@", variable.get("value", "")):
+                yield f"{owner}: {variable['name']} is a URL with a literal password"
+
+
+def images(tree: Tree) -> Iterator[str]:
+    """Others' images by digest; ours by version or digest."""
+    for owner, container, _ in tree.containers():
+        image = container["image"]
+        if re.search(r"@sha256:[0-9a-f]{64}$", image):
+            continue
+        name, _, tag = image.rpartition(":")
+        if name != OURS or not re.match(r"\d+\.\d+\.\d+", tag):
+            yield f"{owner}: image {image} is neither pinned by digest nor a version of ours"
+
+
+def restricted(tree: Tree) -> Iterator[str]:
+    """The SCC restricted-v2: the cluster chooses the UID, and nothing is privileged."""
+    for owner, _, pod in tree.pods():
+        context = pod.get("securityContext", {})
+        if context.get("runAsNonRoot") is not True:
+            yield f"{owner}: runAsNonRoot is not true"
+        if context.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+            yield f"{owner}: seccompProfile is not RuntimeDefault"
+        for volume in pod.get("volumes", []):
+            if not {"emptyDir", "configMap", "secret", "persistentVolumeClaim"} & volume.keys():
+                yield f"{owner}: volume {volume['name']} is of a kind that restricted-v2 refuses"
+        if pod.get("hostNetwork") or pod.get("hostPID"):
+            yield f"{owner}: takes the host's network or processes"
+        if pod.get("serviceAccountName") is None:
+            yield f"{owner}: has no service account"
+    for owner, container, pod in tree.containers():
+        context = container.get("securityContext", {})
+        if context.get("allowPrivilegeEscalation") is not False:
+            yield f"{owner}: allowPrivilegeEscalation is not false"
+        if context.get("capabilities", {}).get("drop") != ["ALL"]:
+            yield f"{owner}: does not drop ALL capabilities"
+        for where in (context, pod.get("securityContext", {})):
+            if {"runAsUser", "runAsGroup", "fsGroup"} & where.keys():
+                yield f"{owner}: fixes a user or group"
+        if "requests" not in container.get("resources", {}):
+            yield f"{owner}: requests no resources"
+        if container["image"].startswith(OURS) and not _home_is_writable(container, pod):
+            yield f"{owner}: /home/questloop is not an emptyDir"
+
+
+def _home_is_writable(container: dict[str, Any], pod: dict[str, Any]) -> bool:
+    mounts = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", [])}
+    volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
+    return "emptyDir" in volumes.get(mounts.get("/home/questloop", ""), {})
+
+
+def network(tree: Tree) -> Iterator[str]:
+    """All is denied but what is allowed; DNS on 5353, both protocols."""
+    policies = {item["metadata"]["name"]: item["spec"] for item in tree.of("NetworkPolicy")}
+    deny = policies.get("default-deny", {})
+    if (
+        deny.get("podSelector") != {}
+        or set(deny.get("policyTypes", [])) != {"Ingress", "Egress"}
+        or {"ingress", "egress"} & deny.keys()
+    ):
+        yield "NetworkPolicy default-deny does not deny everything"
+    for need in ("allow-dns", "allow-same-namespace", "allow-api-server", "allow-monitoring"):
+        if policies.get(need, {}).get("podSelector") != {}:
+            yield f"NetworkPolicy {need} is not there for every pod"
+    dns = policies.get("allow-dns", {}).get("egress", [{}])[0]
+    ports = {(port["protocol"], port["port"]) for port in dns.get("ports", [])}
+    target = dns.get("to", [{}])[0].get("namespaceSelector", {}).get("matchLabels", {})
+    if ports != {("UDP", 5353), ("TCP", 5353)}:
+        yield "NetworkPolicy allow-dns does not open UDP and TCP 5353"
+    if target != {"kubernetes.io/metadata.name": "openshift-dns"}:
+        yield "NetworkPolicy allow-dns does not name openshift-dns"
+    scraped = policies.get("allow-monitoring", {}).get("ingress", [{}])[0].get("ports", [])
+    open_ports = {port["port"] for port in scraped}
+    for monitor, service, port in _scraped(tree):
+        if port["port"] not in open_ports:
+            yield f"ServiceMonitor {monitor}: allow-monitoring does not open {port['port']} of {service}"
+
+
+def ray(tree: Tree) -> Iterator[str]:
+    """What KubeRay checks in its operator only, and what Kueue asks of a cluster that it manages."""
+    for item in tree.of("RayCluster"):
+        name, spec = item["metadata"]["name"], item["spec"]
+        groups = spec["workerGroupSpecs"]
+        if len(name) > 53:
+            yield f"RayCluster {name}: the name is longer than 53"
+        if spec["headGroupSpec"].get("enableIngress") is not False:
+            yield f"RayCluster {name}: enableIngress is not false"
+        if item["metadata"].get("labels", {}).get("kueue.x-k8s.io/queue-name") is None:
+            yield f"RayCluster {name}: names no queue, so Kueue leaves it alone"
+        elif spec.get("enableInTreeAutoscaling"):
+            yield f"RayCluster {name}: Kueue manages it, so it can have no autoscaler"
+        if len(groups) > 7:
+            yield f"RayCluster {name}: more than 7 worker groups"
+        for group in [spec["headGroupSpec"], *groups]:
+            for key, value in group.get("rayStartParams", {}).items():
+                if not isinstance(value, str):
+                    yield f"RayCluster {name}: rayStartParams {key} is not a string"
+        for group in groups:
+            least, most = group.get("minReplicas"), group.get("maxReplicas")
+            if least is None or most is None or not least <= group.get("replicas", 0) <= most:
+                yield f"RayCluster {name}: {group['groupName']} wants minReplicas <= replicas <= maxReplicas"
+    for item in tree.of("RayJob"):
+        name, spec = item["metadata"]["name"], item["spec"]
+        if len(name) > 47:
+            yield f"RayJob {name}: the name is longer than 47"
+        if "clusterSelector" in spec:
+            if "ray.io/cluster" not in spec["clusterSelector"]:
+                yield f"RayJob {name}: clusterSelector lacks ray.io/cluster"
+            for key in ("suspend", "backoffLimit", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"):
+                if key in spec:
+                    yield f"RayJob {name}: {key} does not go with clusterSelector"
+        elif spec.get("ttlSecondsAfterFinished") and not spec.get("shutdownAfterJobFinishes"):
+            yield f"RayJob {name}: a TTL needs shutdownAfterJobFinishes"
+
+
+def kueue(tree: Tree) -> Iterator[str]:
+    """Queues exist, and a cluster fits the quota of its queue."""
+    queues = {item["metadata"]["name"]: item["spec"]["clusterQueue"] for item in tree.of("LocalQueue")}
+    quotas = {item["metadata"]["name"]: _quota(item) for item in tree.of("ClusterQueue")}
+    for name, target in queues.items():
+        if target not in quotas:
+            yield f"LocalQueue {name}: no ClusterQueue {target}"
+    for item in tree.of("RayCluster"):
+        name = item["metadata"]["name"]
+        queue = item["metadata"].get("labels", {}).get("kueue.x-k8s.io/queue-name")
+        if queue not in queues:
+            yield f"RayCluster {name}: no LocalQueue {queue}"
+            continue
+        for resource, wanted in _requested(item).items():
+            quota = quotas.get(queues[queue], {}).get(resource, 0.0)
+            if wanted > quota:
+                yield f"RayCluster {name}: asks for {wanted:g} {resource}, the quota is {quota:g}"
+    for item in tree.of("Namespace"):
+        if item["metadata"].get("labels", {}).get("kueue.openshift.io/managed") != "true":
+            yield f"Namespace {item['metadata']['name']}: lacks kueue.openshift.io/managed"
+
+
+def _quota(queue: Document) -> dict[str, float]:
+    return {
+        resource["name"]: quantity(resource["nominalQuota"])
+        for group in queue["spec"]["resourceGroups"]
+        for flavor in group["flavors"]
+        for resource in flavor["resources"]
+    }
+
+
+def _requested(cluster: Document) -> dict[str, float]:
+    spec = cluster["spec"]
+    groups = [(1, spec["headGroupSpec"]), *((g["replicas"], g) for g in spec["workerGroupSpecs"])]
+    total: dict[str, float] = {}
+    for count, group in groups:
+        for container in group["template"]["spec"]["containers"]:
+            for resource, value in container["resources"]["requests"].items():
+                total[resource] = total.get(resource, 0.0) + count * quantity(value)
+    return total
+
+
+def quantity(text: str | int) -> float:
+    """A Kubernetes quantity.
+
+    >>> quantity("500m"), quantity("2Gi")
+    (0.5, 2147483648.0)
+    """
+    number, suffix = re.fullmatch(r"([\d.]+)([a-zA-Z]*)", str(text)).groups()  # type: ignore[union-attr]
+    scale = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9} | {
+        f"{letter}i": 1024.0**power for power, letter in enumerate("KMGT", 1)
+    }
+    return float(number) * scale[suffix]
+
+
+def references(tree: Tree) -> Iterator[str]:
+    """Everything that is named is there, or is known to be made elsewhere."""
+    there = {
+        "Secret": tree.names("Secret") | tree.names("ExternalSecret") | set(MADE_ELSEWHERE),
+        "ConfigMap": tree.names("ConfigMap"),
+        "PersistentVolumeClaim": tree.names("PersistentVolumeClaim"),
+        "ServiceAccount": tree.names("ServiceAccount"),
+    }
+    for owner, kind, name in _named(tree):
+        if name not in there[kind]:
+            yield f"{owner}: no {kind} {name}"
+    for item in tree.of("Service"):
+        name, spec = item["metadata"]["name"], item["spec"]
+        pods = [pod for _, labels, pod in tree.pods() if spec["selector"].items() <= labels.items()]
+        ports = {port.get("name") for pod in pods for c in pod["containers"] for port in c.get("ports", [])}
+        if not pods:
+            yield f"Service {name}: selects no pod"
+        for port in spec["ports"]:
+            if pods and port["targetPort"] not in ports:
+                yield f"Service {name}: no pod has the port {port['targetPort']}"
+    yield from _routes(tree)
+    for item in tree.of("ServiceMonitor"):
+        name = item["metadata"]["name"]
+        if "namespaceSelector" in item["spec"]:
+            yield f"ServiceMonitor {name}: user workloads take no namespaceSelector"
+        found = {port["name"] for monitor, _, port in _scraped(tree) if monitor == name}
+        for endpoint in item["spec"]["endpoints"]:
+            if endpoint["port"] not in found:
+                yield f"ServiceMonitor {name}: no Service has the port {endpoint['port']}"
+    for item in tree.of("GrafanaDashboard"):
+        source = item["spec"]["configMapRef"]
+        holders = [c for c in tree.of("ConfigMap") if c["metadata"]["name"] == source["name"]]
+        if not holders or source["key"] not in holders[0]["data"]:
+            yield f"GrafanaDashboard {item['metadata']['name']}: no {source['key']} in {source['name']}"
+
+
+def _named(tree: Tree) -> Iterator[tuple[str, str, str]]:
+    for owner, _, pod in tree.pods():
+        yield owner, "ServiceAccount", pod["serviceAccountName"]
+        for volume in pod.get("volumes", []):
+            if "secret" in volume:
+                yield owner, "Secret", volume["secret"]["secretName"]
+            if "configMap" in volume:
+                yield owner, "ConfigMap", volume["configMap"]["name"]
+            if "persistentVolumeClaim" in volume:
+                yield owner, "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]
+    for owner, container, _ in tree.containers():
+        for source in container.get("envFrom", []):
+            yield owner, "ConfigMap", source["configMapRef"]["name"]
+        for variable in container.get("env", []):
+            if "secretKeyRef" in variable.get("valueFrom", {}):
+                yield owner, "Secret", variable["valueFrom"]["secretKeyRef"]["name"]
+    for item in tree.of("LLMInferenceService"):
+        uri = item["spec"]["model"]["uri"]
+        if uri.startswith("pvc://"):
+            name = f"LLMInferenceService {item['metadata']['name']}"
+            yield name, "PersistentVolumeClaim", uri.removeprefix("pvc://").split("/")[0]
+
+
+def _routes(tree: Tree) -> Iterator[str]:
+    services = {item["metadata"]["name"]: item["spec"]["ports"] for item in tree.of("Service")}
+    for item in tree.of("Route"):
+        name, target = item["metadata"]["name"], item["spec"]["to"]["name"]
+        if item["spec"]["port"]["targetPort"] not in {port["name"] for port in services.get(target, [])}:
+            yield f"Route {name}: no such port of a Service {target}"
+    pools = {f"{name}-inference-pool" for name in tree.names("LLMInferenceService")}
+    gateways = {(g["metadata"]["namespace"], g["metadata"]["name"]) for g in tree.of("Gateway")}
+    for item in tree.of("HTTPRoute"):
+        name = item["metadata"]["name"]
+        for parent in item["spec"]["parentRefs"]:
+            if (parent.get("namespace"), parent["name"]) not in gateways:
+                yield f"HTTPRoute {name}: no Gateway {parent['name']}"
+        for rule in item["spec"]["rules"]:
+            for backend in rule["backendRefs"]:
+                if backend["name"] not in pools:
+                    yield f"HTTPRoute {name}: no InferencePool {backend['name']}"
+    ports = {name: {port["port"] for port in listed} for name, listed in services.items()}
+    ports |= {name: {port} for name, port in OPERATORS_SERVICES.items()}
+    for owner, text in _texts(tree):
+        for host, port in re.findall(r"://(?:[^@/\s]*@)?([a-z][a-z0-9-]*):(\d+)", text):
+            if int(port) not in ports.get(host, set()):
+                yield f"{owner}: {host}:{port} is no Service and port of this tree"
+
+
+def _texts(tree: Tree) -> Iterator[tuple[str, str]]:
+    for owner, container, _ in tree.containers():
+        texts = [variable.get("value", "") for variable in container.get("env", [])]
+        yield owner, "\n".join([*texts, *container.get("args", []), *container.get("command", [])])
+    for item in tree.of("ConfigMap"):
+        yield f"ConfigMap {item['metadata']['name']}", "\n".join(item.get("data", {}).values())
+
+
+def _scraped(tree: Tree) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(ServiceMonitor, Service, port) of everything that is scraped."""
+    for monitor in tree.of("ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        named = {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]}
+        for service in tree.of("Service"):
+            if wanted <= service["metadata"].get("labels", {}).items():
+                for port in service["spec"]["ports"]:
+                    if port["name"] in named:
+                        yield monitor["metadata"]["name"], service["metadata"]["name"], port
+
+
+def metric_names(tree: Tree) -> Iterator[str]:
+    """Alerts and dashboards ask for metrics that this code exports."""
+    exported = _exported() | {"up"}
+    for owner, expression in _expressions(tree):
+        names = set(_METRIC.findall(expression))
+        if not names:
+            yield f"{owner}: no metric in {expression}"
+        for name in sorted(names - exported):
+            yield f"{owner}: nothing exports {name}"
+
+
+def _exported() -> set[str]:
+    found = set()
+    for metric in vars(metrics).values():
+        if isinstance(metric, MetricWrapperBase):
+            (family,) = metric.describe()
+            endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
+            found |= {family.name + ending for ending in endings.get(family.type, ("",))}
+    return found
+
+
+def _expressions(tree: Tree) -> Iterator[tuple[str, str]]:
+    for item in tree.of("PrometheusRule"):
+        for group in item["spec"]["groups"]:
+            for rule in group["rules"]:
+                yield f"alert {rule.get('alert') or rule.get('record')}", rule["expr"]
+    for item in tree.of("ConfigMap"):
+        for name, text in item.get("data", {}).items():
+            if name.endswith(".json"):
+                for panel in json.loads(text)["panels"]:
+                    for target in panel["targets"]:
+                        yield f"dashboard {name}, {panel['title']}", target["expr"]
+
+
+def job_environment(tree: Tree) -> Iterator[str]:
+    """Every variable of our containers is a setting, by its right name."""
+    known = {name.upper() for name in settings.known_names()} | _NOT_SETTINGS
+    maps = {item["metadata"]["name"]: set(item.get("data", {})) for item in tree.of("ConfigMap")}
+    for owner, container, _ in tree.containers():
+        if not container["image"].startswith(OURS):
+            continue
+        names = {variable["name"] for variable in container.get("env", [])}
+        for source in container.get("envFrom", []):
+            names |= maps.get(source["configMapRef"]["name"], set())
+        for name in sorted(names - known):
+            yield f"{owner}: {name} is no setting"
+        if "RayCluster" in owner:
+            for name in sorted({"RAY_WORKERS", "ENVS_PER_WORKER"} - names):
+                yield f"{owner}: {name} is not stated"
+
+
+RULES: tuple[Callable[[Tree], Iterator[str]], ...] = (
+    *(secrets, images, restricted, network, ray, kueue, references, metric_names, job_environment),
+)
+PARTIAL: tuple[Callable[[Tree], Iterator[str]], ...] = (secrets, images, restricted, ray)
+"""Rules for trees that lean on an overlay: jobs."""
+
+
+def findings(documents: list[Document], whole: bool = True) -> list[str]:
+    """What is wrong with the documents of an overlay, or of a part of one."""
+    tree = Tree(documents)
+    return [finding for rule in (RULES if whole else PARTIAL) for finding in rule(tree)]

@@ -1,0 +1,91 @@
+"""Render every overlay into build/manifests/{overlay}.yaml and check what was rendered: `make manifests`.
+
+Schemas and CEL rules are read where QUESTLOOP_CRD_SCHEMAS says: a folder with `validate_manifests.py`,
+`cel_check.py` and the sets `schemas-floor` (the oldest versions that are served) and `schemas`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+if __name__ == "__main__":  # as a script, only this folder is on the path
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from scripts.manifest_rules import findings
+
+ROOT = Path(__file__).parents[1]
+OUTPUT = ROOT / "build/manifests"
+OVERLAYS = ("dev", "staging", "prod")
+PARTS = {"jobs": "jobs", "cluster": "cluster", "argocd": "argocd"}
+SCHEMAS = "QUESTLOOP_CRD_SCHEMAS"
+
+
+def main() -> int:
+    """Exit code 1 where anything is wrong."""
+    paths = render_all(OUTPUT)
+    problems = [f"{path.name}: {text}" for path in paths for text in check(path)]
+    problems += schema_problems(paths) or []
+    if SCHEMAS not in os.environ:
+        print(f"schemas and CEL: not checked, {SCHEMAS} is not set")
+    for path in paths:
+        print(f"{path.relative_to(ROOT)}: {len(read(path))} documents")
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def render_all(output: Path) -> list[Path]:
+    """Every overlay and part, rendered below `output`."""
+    output.mkdir(parents=True, exist_ok=True)
+    sources = {name: f"overlays/{name}" for name in OVERLAYS} | PARTS
+    return [render(ROOT / "gitops" / source, output / f"{name}.yaml") for name, source in sources.items()]
+
+
+def render(source: Path, target: Path) -> Path:
+    """`kubectl kustomize`, from the wheel beside this Python or from the path."""
+    beside = Path(sys.executable).parent / "kubectl"
+    command = [str(beside) if beside.exists() else "kubectl", "kustomize", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"error: {source}: {done.stderr.strip()}")
+    target.write_text(done.stdout, "utf-8")
+    return target
+
+
+def read(path: Path) -> list[dict]:
+    """The documents of a rendered file."""
+    return [item for item in yaml.safe_load_all(path.read_text("utf-8")) if item]
+
+
+def check(path: Path) -> list[str]:
+    """Findings of our own rules."""
+    if path.stem in OVERLAYS:
+        return findings(read(path))
+    return findings(read(path), whole=False) if path.stem == "jobs" else []
+
+
+def schema_problems(paths: list[Path]) -> list[str] | None:
+    """What schemas and CEL rules find, each on both sets; None where there are no schemas."""
+    where = os.environ.get(SCHEMAS)
+    if where is None:
+        return None
+    folder, found = Path(where), []
+    for sets in (("schemas-floor", "schemas"), ("schemas",)):
+        for tool in ("validate_manifests.py", "cel_check.py"):
+            flags = [word for name in sets for word in ("-s", str(folder / name))]
+            command = [sys.executable, str(folder / tool), *flags, *map(str, paths)]
+            if tool.startswith("validate"):
+                command.insert(2, "--allow-duplicates")  # every overlay makes the same objects
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                found += (done.stdout.strip() or done.stderr.strip()).splitlines()
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

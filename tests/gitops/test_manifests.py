@@ -1,0 +1,296 @@
+"""The manifests keep the rules, and each rule catches what it is there for."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from scripts import render_manifests
+from scripts.manifest_rules import findings
+
+from questloop.pipeline.ray_jobs import STAGE_JOBS
+
+ROOT = Path(__file__).parents[2]
+OVERLAYS = render_manifests.OVERLAYS
+needs_schemas = pytest.mark.skipif(
+    render_manifests.SCHEMAS not in os.environ,
+    reason=f"{render_manifests.SCHEMAS} does not name a folder of CRD schemas",
+)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_keeps_every_rule(overlay, documents):
+    assert findings(documents(overlay)) == []
+
+
+def test_jobs_keep_the_rules(documents):
+    assert findings(documents("jobs"), whole=False) == []
+
+
+@needs_schemas
+@pytest.mark.slow
+def test_everything_is_valid_by_both_sets_of_schemas(rendered):
+    assert render_manifests.schema_problems(list(rendered.values())) == []
+
+
+def find(documents, kind, name):
+    return next(item for item in documents if item["kind"] == kind and item["metadata"]["name"] == name)
+
+
+def pod(documents, kind, name):
+    return find(documents, kind, name)["spec"]["template"]["spec"]
+
+
+def literal_secret(documents):
+    head = find(documents, "RayCluster", "zelda-rl")["spec"]["headGroupSpec"]["template"]["spec"]
+    head["containers"][0]["env"][2] = {"name": "S3_ACCESS_KEY", "value": "AKIA"}
+
+
+def latest(documents):
+    pod(documents, "StatefulSet", "nats")["containers"][0]["image"] = "docker.io/library/nats:latest"
+
+
+def untagged(documents):
+    pod(documents, "Deployment", "fleet-poller")["containers"][0]["image"] = "quay.io/questloop/questloop"
+
+
+def fixed_user(documents):
+    pod(documents, "Deployment", "minio")["securityContext"]["fsGroup"] = 1000
+
+
+def privileges(documents):
+    del pod(documents, "Deployment", "minio")["containers"][0]["securityContext"]["capabilities"]
+
+
+def home(documents):
+    pod(documents, "Deployment", "fleet-requeue")["containers"][0]["volumeMounts"].pop(0)
+
+
+def dns_port(documents):
+    find(documents, "NetworkPolicy", "allow-dns")["spec"]["egress"][0]["ports"][1]["port"] = 53
+
+
+def open_by_default(documents):
+    find(documents, "NetworkPolicy", "default-deny")["spec"]["egress"] = [{}]
+
+
+def unscraped(documents):
+    find(documents, "NetworkPolicy", "allow-monitoring")["spec"]["ingress"][0]["ports"].pop()
+
+
+def number(documents):
+    find(documents, "RayCluster", "zelda-rl")["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] = 0
+
+
+def no_least(documents):
+    del find(documents, "RayCluster", "zelda-rl")["spec"]["workerGroupSpecs"][0]["minReplicas"]
+
+
+def autoscaler(documents):
+    find(documents, "RayCluster", "zelda-rl")["spec"]["enableInTreeAutoscaling"] = True
+
+
+def quota(documents):
+    find(documents, "ClusterQueue", "zelda-rl")["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0][
+        "nominalQuota"
+    ] = "3"
+
+
+def queue(documents):
+    find(documents, "RayCluster", "zelda-rl")["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "zelda"
+
+
+def target_port(documents):
+    find(documents, "Service", "nats")["spec"]["ports"][0]["targetPort"] = "clients"
+
+
+def selector(documents):
+    find(documents, "Service", "postgresql")["spec"]["selector"] = {"app": "postgres"}
+
+
+def monitor_port(documents):
+    find(documents, "ServiceMonitor", "questloop-fleet")["spec"]["endpoints"][0]["port"] = "http"
+
+
+def pool(documents):
+    find(documents, "HTTPRoute", "judge-state")["spec"]["rules"][0]["backendRefs"][0]["name"] = "qwen25-8b"
+
+
+def endpoint(documents):
+    find(documents, "ConfigMap", "questloop-settings")["data"]["S3_ENDPOINT_URL"] = "http://minio:9000"
+
+
+def alert(documents):
+    rule = find(documents, "PrometheusRule", "questloop")["spec"]["groups"][0]["rules"][0]
+    rule["expr"] = "questloop_judge_agreement < 0.2"
+
+
+def panel(documents):
+    boards = find(documents, "ConfigMap", "questloop-dashboards")["data"]
+    boards["loop.json"] = boards["loop.json"].replace("questloop_reward_drift", "questloop_reward_drifts")
+
+
+def setting(documents):
+    find(documents, "ConfigMap", "questloop-settings")["data"]["EPOCH_STEP"] = "1"
+
+
+def unnamed_secret(documents):
+    container = pod(documents, "Deployment", "fleet-poller")["containers"][0]
+    container["env"][0]["valueFrom"]["secretKeyRef"]["name"] = "questloop-flete"
+
+
+@pytest.mark.parametrize(
+    ("break_it", "finding"),
+    [
+        (literal_secret, "S3_ACCESS_KEY is a literal"),
+        (latest, "nats:latest is neither"),
+        (untagged, "questloop is neither"),
+        (fixed_user, "fixes a user or group"),
+        (privileges, "does not drop ALL"),
+        (home, "/home/questloop is not an emptyDir"),
+        (dns_port, "UDP and TCP 5353"),
+        (open_by_default, "does not deny everything"),
+        (unscraped, "does not open 9100"),
+        (number, "num-cpus is not a string"),
+        (no_least, "wants minReplicas"),
+        (autoscaler, "no autoscaler"),
+        (quota, "the quota is 3"),
+        (queue, "no LocalQueue zelda"),
+        (target_port, "no pod has the port clients"),
+        (selector, "selects no pod"),
+        (monitor_port, "no Service has the port http"),
+        (pool, "no InferencePool qwen25-8b"),
+        (endpoint, "minio:9000 is no Service"),
+        (alert, "nothing exports questloop_judge_agreement"),
+        (panel, "nothing exports questloop_reward_drifts"),
+        (setting, "EPOCH_STEP is no setting"),
+        (unnamed_secret, "no Secret questloop-flete"),
+    ],
+)
+def test_a_fault_is_found(break_it, finding, documents):
+    broken = documents("dev")
+    break_it(broken)
+    assert any(finding in text for text in findings(broken)), findings(broken)
+
+
+def test_faults_of_ray_jobs_are_found(documents):
+    jobs = documents("jobs")
+    job = find(jobs, "RayJob", "zelda-train-epoch-0")
+    job["spec"] |= {"suspend": False, "ttlSecondsAfterFinished": 60}
+    job["spec"]["runtimeEnvYAML"] += "  S3_SECRET_KEY: x\n"
+    job["metadata"]["name"] = "z" * 48
+    text = "\n".join(findings(jobs, whole=False))
+    for finding in ("suspend does not go", "ttlSeconds", "shown on the dashboard", "longer than 47"):
+        assert finding in text
+
+
+@needs_schemas
+@pytest.mark.slow
+def test_typos_are_caught_by_the_schemas(documents, tmp_path):
+    """One misspelt field a kind; each must be reported."""
+    typos = {
+        ("RayCluster", "zelda-rl"): ("headGroupSpec", "headGroupSpecs"),
+        ("LLMInferenceService", "qwen25-7b"): ("router", "routers"),
+        ("HTTPRoute", "judge-state"): ("parentRefs", "parentRef"),
+        ("ClusterQueue", "zelda-rl"): ("resourceGroups", "resourceGroup"),
+        ("NetworkPolicy", "allow-dns"): ("podSelector", "podSelecter"),
+        ("ServiceMonitor", "questloop-fleet"): ("selector", "selectors"),
+        ("GrafanaDashboard", "questloop-loop"): ("instanceSelector", "instanceSelectors"),
+        ("Route", "ray-dashboard"): ("to", "too"),
+        ("Deployment", "minio"): ("template", "templates"),
+    }
+    broken = documents("dev")
+    for (kind, name), (field, wrong) in typos.items():
+        spec = find(broken, kind, name)["spec"]
+        spec[wrong] = spec.pop(field)
+    path = tmp_path / "dev.yaml"
+    path.write_text(yaml.safe_dump_all(broken), "utf-8")
+    problems = "\n".join(render_manifests.schema_problems([path]))
+    for kind, name in typos:
+        assert re.search(rf"{kind}/(\S+/)?{name}\b", problems), (kind, name)
+
+
+def test_ray_jobs_run_what_the_driver_submits(documents):
+    jobs = {item["metadata"]["name"]: item["spec"] for item in documents("jobs") if item["kind"] == "RayJob"}
+    for job in STAGE_JOBS:
+        assert jobs.pop(f"{job.name}-epoch-0")["entrypoint"] == job.entrypoint
+    assert jobs.keys() == {"zelda-pipeline"}
+
+
+def test_argo_cd_syncs_no_job(documents):
+    for overlay in OVERLAYS:
+        kinds = [item["kind"] for item in documents(overlay)]
+        assert "RayJob" not in kinds
+        assert [item["metadata"]["name"] for item in documents(overlay) if item["kind"] == "Job"] in (
+            [],
+            ["make-buckets"],
+        )
+
+
+def test_applications_name_what_is_there(documents):
+    for item in documents("argocd"):
+        if item["kind"] == "Application":
+            assert (ROOT / item["spec"]["source"]["path"] / "kustomization.yaml").exists()
+            assert item["spec"]["project"] == "questloop"
+            assert item["spec"]["syncPolicy"]["automated"] == {"prune": True, "selfHeal": True}
+
+
+def test_the_project_allows_every_cluster_scoped_kind_and_namespace(documents):
+    project = find(documents("argocd"), "AppProject", "questloop")["spec"]
+    allowed = {(item["group"], item["kind"]) for item in project["clusterResourceWhitelist"]}
+    namespaces = {item["namespace"] for item in project["destinations"]}
+    for overlay in OVERLAYS:
+        for item in documents(overlay):
+            group = item["apiVersion"].rpartition("/")[0]
+            namespace = item["metadata"].get("namespace")
+            assert namespace in namespaces or (group, item["kind"]) in allowed, item["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("overlay", "head", "worker", "workers"),
+    [
+        ("dev", ("2", "4Gi"), ("2", "4Gi"), 1),
+        ("staging", ("4", "8Gi"), ("8", "8Gi"), 2),
+        ("prod", ("12", "12Gi"), ("12", "20Gi"), 3),
+    ],
+)
+def test_sizes_are_those_of_the_environment(overlay, head, worker, workers, documents):
+    spec = find(documents(overlay), "RayCluster", "zelda-rl")["spec"]
+    (group,) = spec["workerGroupSpecs"]
+    for size, part in ((head, spec["headGroupSpec"]), (worker, group)):
+        resources = part["template"]["spec"]["containers"][0]["resources"]
+        assert (resources["requests"]["cpu"], resources["requests"]["memory"]) == size
+        assert "nvidia.com/gpu" not in resources["limits"]
+    assert group["replicas"] == workers
+
+
+def test_secrets_are_made_once_and_not_on_a_command_line(tmp_path):
+    """The fake kubectl keeps its arguments and what it is given to create."""
+    fake = tmp_path / "kubectl"
+    fake.write_text(
+        f"""#!/bin/sh
+echo "$@" >> {tmp_path}/arguments
+case "$*" in *"get secret questloop-proxy"*|"get namespace"*) exit 0;; *" get "*) exit 1;; esac
+cat >> {tmp_path}/created; echo --- >> {tmp_path}/created
+"""
+    )
+    fake.chmod(0o700)
+    done = subprocess.run(
+        [shutil.which("sh"), str(ROOT / "gitops/make-secrets.sh")],
+        env={"KUBECTL": str(fake), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "questloop-proxy: there already" in done.stdout
+    made = {
+        item["metadata"]["name"]: item["stringData"]
+        for item in yaml.safe_load_all((tmp_path / "created").read_text())
+        if item
+    }
+    assert made.keys() == {"questloop-store", "questloop-fleet"}
+    assert len(made["questloop-store"]["S3_SECRET_KEY"]) == 48
+    assert made["questloop-store"]["S3_SECRET_KEY"] not in (tmp_path / "arguments").read_text()
