@@ -308,6 +308,20 @@ def _named(tree: Tree) -> Iterator[tuple[str, str, str]]:
             yield name, "PersistentVolumeClaim", uri.removeprefix("pvc://").split("/")[0]
 
 
+def waves(tree: Tree) -> Iterator[str]:
+    """Argo CD waits for each wave: what a pod needs is made in its own or an earlier one."""
+    wave = {(item["kind"], item["metadata"]["name"]): _wave(item) for item in tree.documents}
+    for owner, kind, name in _named(tree):
+        user = wave[(owner.split()[0], owner.split()[1].split("/")[0])]
+        for made in (kind, "ExternalSecret" if kind == "Secret" else kind):
+            if wave.get((made, name), user) > user:
+                yield f"{owner}: needs {kind} {name} of a later wave"
+
+
+def _wave(item: Document) -> int:
+    return int(item["metadata"].get("annotations", {}).get("argocd.argoproj.io/sync-wave", 0))
+
+
 def _routes(tree: Tree) -> Iterator[str]:
     services = {item["metadata"]["name"]: item["spec"]["ports"] for item in tree.of("Service")}
     for item in tree.of("Route"):
@@ -405,7 +419,7 @@ def job_environment(tree: Tree) -> Iterator[str]:
 
 
 RULES: tuple[Callable[[Tree], Iterator[str]], ...] = (
-    *(secrets, images, restricted, network, ray, kueue, references, metric_names, job_environment),
+    *(secrets, images, restricted, network, ray, kueue, references, waves, metric_names, job_environment),
 )
 PARTIAL: tuple[Callable[[Tree], Iterator[str]], ...] = (secrets, images, restricted, ray)
 """Rules for trees that lean on an overlay: jobs."""

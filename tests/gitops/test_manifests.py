@@ -142,6 +142,11 @@ def unnamed_secret(documents):
     container["env"][0]["valueFrom"]["secretKeyRef"]["name"] = "questloop-flete"
 
 
+def late_volume(documents):
+    annotations = {"argocd.argoproj.io/sync-wave": "1"}
+    find(documents, "PersistentVolumeClaim", "minio-data")["metadata"]["annotations"] = annotations
+
+
 @pytest.mark.parametrize(
     ("break_it", "finding"),
     [
@@ -167,6 +172,7 @@ def unnamed_secret(documents):
         (alert, "nothing exports questloop_judge_agreement"),
         (panel, "nothing exports questloop_reward_drifts"),
         (setting, "EPOCH_STEP is no setting"),
+        (late_volume, "minio-data of a later wave"),
         (unnamed_secret, "no Secret questloop-flete"),
     ],
 )
