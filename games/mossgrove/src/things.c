@@ -41,7 +41,7 @@ void things_clear(void) {
     for (i = 0; i < ENEMIES; i++) ENEMY(i)->enabled = 0;
     for (i = 0; i < PARTS; i++) PART(i)->enabled = 0;
     for (i = 0; i < NPCS; i++) NPC(i)->enabled = 0;
-    block.enabled = 0;
+    block.enabled = block.subid = 0;
     enemy_count = triggers = torches_lit = on_chest = block_angle = 0;
 }
 
