@@ -154,12 +154,12 @@ class ExplorationSettings(_Group):
     )
     sil_coef: float = Field(0, ge=0, description="weight of self-imitation; not built yet")
     curriculum: bool = Field(False, description="start states advance with milestones")
-    planner: bool = Field(False, description="LLM planner takes over in dialogs and puzzles; not built yet")
+    planner: bool = Field(False, description="the planner takes over in dialogs and puzzles")
     hint_interval: int = Field(0, ge=0, description="steps between strategic hints; not built yet")
 
     @model_validator(mode="after")
     def _only_what_is_built(self) -> ExplorationSettings:
-        for name in ("awr_top_k", "sil_coef", "planner", "hint_interval"):
+        for name in ("awr_top_k", "sil_coef", "hint_interval"):
             value = getattr(self, name)
             if value:
                 raise ValueError(f"{name.upper()}={value} is not built yet (docs/roadmap.md); leave it off")

@@ -1,9 +1,19 @@
 """Random streams and slot states of runners, without a Ray cluster."""
 
+import cloudpickle
 import numpy as np
 import pytest
 
-from questloop.training.runner import QuestRunner, draw_actions
+from questloop.game.profiles.mossgrove import PROFILE
+from questloop.game.rom import Rom
+from questloop.game.start_states import StartState, StartStates
+from questloop.planner.trials import trials
+from questloop.rewards.boundary import Boundary
+from questloop.settings import Settings
+from questloop.training.autoscale import Layout
+from questloop.training.runner import QuestRunner, cut_at_handovers, draw_actions, empty_rollout
+from questloop.training.trainer import quest_config
+from questloop.training.world import game_world
 
 
 def sample(config, worker, **kwargs):
@@ -69,3 +79,58 @@ def test_actions_are_drawn_by_their_probabilities():
     action, logp = np.zeros(n, np.uint8), np.zeros(n, np.float32)
     draw_actions(logits, np.random.default_rng(0).random(n, np.float32), action, logp)
     np.testing.assert_allclose(np.bincount(action) / n, [0.1, 0.2, 0.7], atol=0.01)
+
+
+def test_a_rollout_is_cut_where_policy_and_planner_change_places():
+    rollout = empty_rollout(6, 2, (3,), np.dtype(np.float32))
+    rollout.mask[2:4, 0] = False
+    rollout.mask[1:, 1] = False
+    rollout.boundary[0, 1] = Boundary.TERMINATED
+    cut_at_handovers(rollout)
+    none, cut = Boundary.NONE, Boundary.HANDOVER
+    assert rollout.boundary[:, 0].tolist() == [none, cut, none, cut, none, none]
+    assert rollout.boundary[:, 1].tolist() == [Boundary.TERMINATED, none, none, none, none, none]
+
+
+def game_runner():
+    settings = Settings(planner=True, ray_workers=1, envs_per_worker=2, batch_size=64, minibatch_size=64)
+    layout = Layout(runners=1, slots_per_runner=2, rollout_steps=32)
+    return QuestRunner(config=quest_config(settings, game_world(settings), layout, 3), worker_index=1)
+
+
+@pytest.mark.slow
+def test_takeovers_in_the_loop_repeat_exactly_and_leave_the_policy_its_own_steps():
+    def play():
+        runner = game_runner()
+        runner.env.starter._states = dialogs
+        kept = []
+        for _ in range(2):  # a runner fills the same buffers again
+            s = runner.sample(100)
+            kept.append((s.rollout.action.copy(), s.rollout.mask.copy(), s.trace, s.report.planner))
+        runner.stop()
+        return kept
+
+    rom = Rom.load(None)
+    talking = [trial for trial in trials(rom, PROFILE) if trial.mode == "dialog"][:2]
+    dialogs = StartStates(tuple(StartState(trial.name, trial.state) for trial in talking))
+    first, second = play(), play()
+    for (action, mask, trace, report), again in zip(first, second, strict=True):
+        np.testing.assert_array_equal(action, again[0])
+        np.testing.assert_array_equal(mask, again[1])
+        np.testing.assert_array_equal(trace.mode == 0, mask)
+        assert report.outcomes == again[3].outcomes
+        assert report.steps == (~mask).sum()
+    assert first[0][3].outcomes["dialog solved"] >= 2
+
+
+def test_without_the_planner_a_runner_has_no_takeovers(make_config):
+    runner = QuestRunner(config=make_config(), worker_index=1)
+    assert runner.takeovers is None
+    assert runner.sample(4).report.planner is None
+
+
+def test_no_key_is_in_what_rllib_writes():
+    settings = Settings(planner=True, llm_api_key="sesame", llm_endpoint="http://127.0.0.1:9/v1")
+    layout = Layout(runners=1, slots_per_runner=2, rollout_steps=32)
+    config = quest_config(settings, game_world(settings), layout, 3)
+    assert b"sesame" not in cloudpickle.dumps(config.takeovers)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from questloop.game.actions import ACTION_COUNT
 from questloop.game.columns import Bools, Bytes, Columns
 from questloop.game.taps import TapLayout
+from questloop.game.terrain import Terrain
 
 MAX_MILESTONES = 64
 MAX_ITEMS = 16
@@ -124,6 +125,7 @@ class Profile:
     action_mask: Bools = field(default_factory=lambda: np.ones(ACTION_COUNT, np.bool_))
     sha256s: tuple[str, ...] = ()
     walkthrough: str = ""
+    terrain: Terrain = field(default_factory=Terrain)
     goal: str = ""
     """Key of the milestone at which the game is finished and an episode ends; empty: there is none."""
     detector: MilestoneDetector = field(init=False, repr=False)

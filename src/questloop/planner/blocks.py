@@ -1,10 +1,11 @@
-"""Pushing blocks to where they belong: a breadth-first search over pushes, as in Sokoban."""
+"""Pushing blocks to where they belong: a search over pushes, as in Sokoban."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import count
 
 from questloop.planner.paths import find_path, reachable
 from questloop.planner.room import Cell, Direction, Place, Room, neighbour
@@ -35,29 +36,20 @@ def solve(
 ) -> list[Push] | None:
     """The fewest pushes after which every target holds a block, or None where there is no way.
 
-    Breadth-first over (blocks, region of the hero), so that a solution is found whenever one exists within
+    A* over (blocks, region of the hero), so that a solution is found whenever one exists within
     `most_states`. Blocks move over floor only; the hero needs a walk to the side that is pushed.
     """
-    goal = frozenset(targets)
-    if not goal or len(goal) > len(room.blocks):
-        return [] if goal <= room.blocks else None
-    start: _State = room.blocks, frozenset(reachable(room, hero))
-    came: dict[_State, tuple[_State, Push] | None] = {start: None}
-    frontier = deque([start])
-    while frontier and len(came) <= most_states:
-        state = frontier.popleft()
-        blocks, region = state
-        if goal <= blocks:
-            return _unwind(came, state)
-        for push in pushes(replace(room, blocks=blocks), region):
-            moved = blocks - {push.block} | {push.lands}
-            if _dead(room, push.lands, moved, goal):
-                continue
-            after = moved, frozenset(reachable(replace(room, blocks=moved), push.block))
-            if after not in came:
-                came[after] = state, push
-                frontier.append(after)
-    return None
+    return _search(room, hero, frozenset(targets), most_states)[0]
+
+
+def locks(room: Room, hero: Place, push: Push, targets: Collection[Place], most_states: int = 3_000) -> bool:
+    """Whether `push` would make the puzzle unsolvable: the executor refuses such a push.
+
+    A search that finds no answer within `most_states` says no.
+    """
+    moved = replace(room, blocks=room.blocks - {push.block} | {push.lands})
+    pushes, complete = _search(moved, push.block, frozenset(targets), most_states)
+    return pushes is None and complete
 
 
 def pushes(room: Room, region: Collection[Place]) -> list[Push]:
@@ -70,15 +62,42 @@ def pushes(room: Room, region: Collection[Place]) -> list[Push]:
     ]
 
 
-def locks(room: Room, hero: Place, push: Push, targets: Collection[Place]) -> bool:
-    """Whether `push` would make the puzzle unsolvable: the executor refuses such a push."""
-    moved = replace(room, blocks=room.blocks - {push.block} | {push.lands})
-    return solve(moved, push.block, targets) is None
-
-
 def walk_to_push(room: Room, hero: Place, push: Push) -> list[Direction] | None:
     """The walk to the side of the block from which it is pushed."""
     return find_path(room, hero, [push.stand])
+
+
+def _search(
+    room: Room, hero: Place, goal: frozenset[Place], most_states: int
+) -> tuple[list[Push] | None, bool]:
+    """The pushes, and whether the search went through all there is."""
+    if not goal or len(goal) > len(room.blocks):
+        return ([] if goal <= room.blocks else None), True
+    start: _State = room.blocks, frozenset(reachable(room, hero))
+    came: dict[_State, tuple[_State, Push] | None] = {start: None}
+    cost = {start: 0}
+    order = count()
+    frontier = [(_distance(room.blocks, goal), next(order), start)]
+    while frontier and len(came) <= most_states:
+        state = heappop(frontier)[2]
+        blocks, region = state
+        if goal <= blocks:
+            return _unwind(came, state), True
+        for push in pushes(replace(room, blocks=blocks), region):
+            moved = blocks - {push.block} | {push.lands}
+            if _dead(room, push.lands, moved, goal):
+                continue
+            after = moved, frozenset(reachable(replace(room, blocks=moved), push.block))
+            if cost[state] + 1 < cost.get(after, most_states):
+                cost[after] = cost[state] + 1
+                came[after] = state, push
+                heappush(frontier, (cost[after] + _distance(moved, goal), next(order), after))
+    return None, not frontier
+
+
+def _distance(blocks: frozenset[Place], goal: frozenset[Place]) -> int:
+    """Pushes that are needed at least: a push moves one block by one cell."""
+    return max(min(abs(r - row) + abs(c - column) for r, c in blocks) for row, column in goal)
 
 
 def _dead(room: Room, block: Place, blocks: frozenset[Place], goal: frozenset[Place]) -> bool:

@@ -26,7 +26,7 @@ class ModeRules:
 
 @dataclass(frozen=True)
 class ModeState:
-    """Immutable: `observe` and `failed` return the next state."""
+    """Immutable: `observe`, `failed` and `handed_back` return the next state."""
 
     rules: ModeRules = ModeRules()
     mode: Mode = Mode.POLICY
@@ -52,6 +52,16 @@ class ModeState:
         return replace(
             self, mode=Mode.POLICY, candidate=Mode.POLICY, streak=0, cooldown=self.rules.cooldown_frames
         )
+
+    def handed_back(self) -> ModeState:
+        """The takeover in force has done its work: the policy plays on at once."""
+        return replace(self, mode=Mode.POLICY, candidate=Mode.POLICY, streak=0)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether further frames with neither a dialog nor a puzzle change nothing that matters."""
+        quiet = self.mode is Mode.POLICY and self.candidate is Mode.POLICY
+        return quiet and self.streak >= self.rules.hold_frames and not self.cooldown
 
     def _spent(self, seen: Mode) -> bool:
         return seen is not self.mode and self.takeovers >= self.rules.budget

@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from questloop.judges import rules
 from questloop.judges.pairwise import SEPARATOR
 from questloop.llm.routes import EMBEDDED_MODELS, Role
+from questloop.planner import embedded
 from questloop.serving.background import AppServer
 from questloop.serving.protocol import ChatRequest, completion
 
@@ -23,7 +24,9 @@ Handler = Callable[[ChatRequest], Mapping[str, Any]]
 
 def default_handlers() -> dict[str, Handler]:
     """Every embedded model by name. None of them is a language model."""
-    return {EMBEDDED_MODELS[role]: _rule_based(role) for role in (Role.STATE, Role.PUZZLE, Role.VISION)}
+    judges = {EMBEDDED_MODELS[role]: _rule_based(role) for role in (Role.STATE, Role.PUZZLE, Role.VISION)}
+    planning = (Role.PLAN_DIALOG, Role.PLAN_PUZZLE, Role.PLAN_VISION)
+    return judges | {EMBEDDED_MODELS[role]: _plan for role in planning}
 
 
 def build_app(handlers: Mapping[str, Handler]) -> FastAPI:
@@ -63,6 +66,14 @@ class LocalServer(AppServer):
     def url(self) -> str:
         """Base URL, with `/v1`."""
         return f"{self.root_url}/v1"
+
+
+def _plan(request: ChatRequest) -> Mapping[str, Any]:
+    """The embedded planner's answer; a message that is no request for a plan gets an object without one."""
+    try:
+        return embedded.answer(json.loads(request.user.text))
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        return {"error": f"not a request for a plan: {error!r}"}
 
 
 def _rule_based(role: Role) -> Handler:

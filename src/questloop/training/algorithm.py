@@ -16,6 +16,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME
 
 from questloop.errors import UnavailableError
+from questloop.planner.takeover import Takeovers
 from questloop.training.batch_env import BatchEnv
 from questloop.training.learner import QuestLearner, as_rllib
 from questloop.training.network import VectorModule, VisualModule
@@ -37,6 +38,7 @@ class QuestConfig(PPOConfig):
         self.batch_env: Callable[[int], BatchEnv] | None = None
         self.rollout_steps = 64
         self.record = False
+        self.takeovers: Callable[[Any], Takeovers] | None = None  # of a runner's environment
         self.rnd_coef = 0.0
         self.features_size: int | None = None  # of the vectors beside images
         self.env_runners(env_runner_cls=QuestRunner, create_local_env_runner=False)
@@ -152,7 +154,12 @@ class QuestPPO(PPO):
         self._on_every_runner("load_slot_state", states=states)
 
     def learn(self, rollout: Rollout) -> dict[str, float]:
-        """Finish the batch and update; statistics of the update."""
+        """Finish the batch and update; statistics of the update.
+
+        Without a step of the policy there is none, and the statistics are those of the last one.
+        """
+        if not rollout.mask.any():
+            return self.learner.statistics or {"entropy": 0.0}
         batch = self.learner.prepare(rollout)
         results = self.learner_group.update(batch=as_rllib(batch))
         self.metrics.aggregate(results, key=LEARNER_RESULTS)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.exploration.archive import Delta
+from questloop.planner.takeover import TakeoverReport
 from questloop.rewards.boundary import Boundary
 from questloop.telemetry import metrics
 from questloop.training.rollout import Rollout
@@ -26,6 +27,7 @@ class SlotReport:
     delta: Delta | None = None  # for the archive
     rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
     milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
+    planner: TakeoverReport | None = None  # None: PLANNER is off
     room_steps: dict[int, int] = field(default_factory=dict)  # steps with control by group * 256 + room
 
 

@@ -93,6 +93,8 @@ class EpochReport:
     archive_cells: int | None  # cells known to the archive; None: it is off
     curriculum: dict[str, Any] | None  # stage, its start and its goal; None: it is off
 
+    planner: dict[str, Any] | None  # takeovers by outcome, steps and plans; None: it is off
+
     trajectory_hashes: tuple[str, ...]  # one a slot: observations and actions of the whole run so far
     segments: int = 0  # exported
     segments_completed: int = 0

@@ -17,6 +17,7 @@ from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
 from questloop.episodes.trace import Trace
+from questloop.planner.takeover import Takeovers
 from questloop.rewards.boundary import Boundary
 from questloop.training.meter import SlotReport
 from questloop.training.rollout import Rollout
@@ -39,6 +40,8 @@ class Sample:
 class QuestRunner(EnvRunner, Checkpointable):
     """Holds `N` slots of a `BatchEnv`, a copy of the policy and one random stream a slot.
 
+    With PLANNER=on, takeovers put the planner's actions in the policy's place and mask them out of PPO.
+
     An application error is returned, not raised: RLlib takes an exception for a broken process and restarts
     it, which would hide a wrong ROM behind endless restarts.
     """
@@ -51,6 +54,8 @@ class QuestRunner(EnvRunner, Checkpointable):
         self.env = self.config.batch_env(slots)
         self.make_module()
         self.streams: list[np.random.Generator] = []
+        takeovers = self.config.takeovers
+        self.takeovers: Takeovers | None = takeovers(self.env) if takeovers else None
         self._rollout: Rollout | None = None
         self._obs = np.zeros((slots, *self.env.observation_shape), self.env.observation_dtype)
 
@@ -90,11 +95,15 @@ class QuestRunner(EnvRunner, Checkpointable):
                 self.env.reset(self._obs)
             started, started_cpu = time.perf_counter(), time.process_time()
             rollout = self._sample(steps)
+            report, trace = self.env.report(), self.env.trace()
+            if self.takeovers is not None:
+                report.planner = self.takeovers.report()
+                _mark(trace, rollout, self._modes)
             return Sample(
                 runner=self.index,
                 rollout=rollout,
-                report=self.env.report(),
-                trace=self.env.trace(),
+                report=report,
+                trace=trace,
                 seconds=time.perf_counter() - started,
                 cpu_seconds=time.process_time() - started_cpu,
             )
@@ -111,10 +120,16 @@ class QuestRunner(EnvRunner, Checkpointable):
         if buffers.features is not None:
             buffers.features[0] = env.features
         final_index, final_obs, final_features = [], [], []
+        takeovers = self.takeovers
+        if takeovers is not None:
+            buffers.mask[:] = True
+            self._modes = np.zeros(buffers.action.shape, np.uint8)
         with torch.inference_mode():
             for t in range(steps):
                 logits = logits_of(torch.from_numpy(buffers.observations[t])).numpy()
                 draw_actions(logits, uniform[t], buffers.action[t], buffers.logp[t])
+                if takeovers is not None:
+                    takeovers.act(buffers.action[t], buffers.mask[t], self._modes[t])
                 env.step(
                     buffers.action[t], buffers.observations[t + 1], buffers.reward[t], buffers.boundary[t]
                 )
@@ -125,10 +140,14 @@ class QuestRunner(EnvRunner, Checkpointable):
                     slots = np.flatnonzero((over == Boundary.TERMINATED) | (over == Boundary.TRUNCATED))
                     final_index.append(t * env.num_slots + slots)
                     final_obs.append(env.final_obs[slots].copy())
+                    if takeovers is not None:
+                        takeovers.ended(slots)
                     if buffers.features is not None:
                         final_features.append(env.final_features[slots].copy())
         self._obs[:] = buffers.observations[-1]
         self.num_env_steps_sampled_lifetime += steps * env.num_slots
+        if takeovers is not None:
+            cut_at_handovers(buffers)
         if final_index:
             buffers.final_index = np.concatenate(final_index)
             buffers.final_obs = np.concatenate(final_obs)
@@ -170,6 +189,7 @@ class QuestRunner(EnvRunner, Checkpointable):
                 "runner": self.index,
                 "env": self.env.state_dict(),
                 "streams": stream_states(self.streams),
+                **({"takeovers": self.takeovers.state_dict()} if self.takeovers else {}),
             }
         except Exception as error:
             return error
@@ -183,11 +203,15 @@ class QuestRunner(EnvRunner, Checkpointable):
             load_stream_states(self.streams, state["streams"])
             self.env.seed(self.streams)
             self.env.observe(self._obs)
+            if self.takeovers is not None and "takeovers" in state:
+                self.takeovers.load_state_dict(state["takeovers"])
         except Exception as error:
             return error
         return None
 
     def stop(self) -> None:
+        if self.takeovers is not None:
+            self.takeovers.close()
         self.env.close()
 
 
@@ -203,6 +227,20 @@ def empty_rollout(steps: int, slots: int, shape: tuple[int, ...], dtype: np.dtyp
         final_index=np.zeros(0, np.int64),
         final_obs=np.zeros((0, *shape), dtype),
     )
+
+
+def cut_at_handovers(rollout: Rollout) -> None:
+    """Mark the last step before every change between policy and planner as a handover."""
+    before = rollout.boundary[:-1]
+    changes = rollout.mask[1:] != rollout.mask[:-1]
+    before[changes & (before == Boundary.NONE)] = Boundary.HANDOVER
+
+
+def _mark(trace: Trace | None, rollout: Rollout, modes: NDArray[np.uint8]) -> None:
+    """Put into a trace what the environment does not know: who played, and where that changed."""
+    if trace is not None:
+        trace.mode[:] = modes
+        trace.boundary[:] = rollout.boundary
 
 
 def draw_actions(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,9 @@ import torch
 from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
 from questloop.game.observation import OBSERVATION_SIZE
-from questloop.settings import Settings
+from questloop.planner.client import planner_of
+from questloop.planner.takeover import TakeoverReport, Takeovers
+from questloop.settings import LLMSettings, Settings, load
 from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
 from questloop.telemetry import metrics
@@ -62,6 +65,7 @@ class Trainer:
         self._meter.start_epoch()
         self._rooms = RoomMeter()
         self._losses = Averages()
+        self._planner = TakeoverReport() if self.world.plays_by_plan else None
         self._exports.start_epoch(plan)
         self.algorithm.guidance = Guidance(self._archive, self._curriculum)
         step, updates, lost = plan.step_start, 0, 0
@@ -102,6 +106,7 @@ class Trainer:
             reward_model_sha256=plan.reward_model_sha256,
             archive_cells=len(self._archive.cells) if self._archive else None,
             curriculum=self._curriculum.to_json() if self._curriculum else None,
+            planner=self._planner.to_json() if self._planner else None,
             trajectory_hashes=tuple(self._hashes),
             segments=exported.segments,
             segments_completed=exported.segments_completed,
@@ -207,6 +212,8 @@ class Trainer:
             self._rooms.add(sample.runner, sample.report)
             self._note_milestones(sample.report)
             self._note_episodes(sample.report)
+            if self._planner is not None and sample.report.planner is not None:
+                self._planner.add(sample.report.planner)
         if self._archive is not None:
             self._archive.merge(sample.report.delta for sample in update.samples if sample.report.delta)
         self._exports.add([sample.trace for sample in update.samples if sample.trace is not None])
@@ -281,6 +288,12 @@ class Trainer:
         return [*archive, *written, *export_rllib(self.store, plan.epoch, self.algorithm)]
 
 
+def make_takeovers(llm: LLMSettings, frame_skip: int, env: Any) -> Takeovers:
+    """The takeovers of a runner's environment; one planner a runner, with the key of its own environment."""
+    llm = llm.model_copy(update={"llm_api_key": load().llm.llm_api_key})
+    return Takeovers(env, planner_of(llm), frame_skip)
+
+
 def quest_config(settings: Settings, world: World, layout: Layout, seed: int) -> QuestConfig:
     """RLlib's configuration for `settings`."""
     training, exploration = settings.training, settings.exploration
@@ -288,6 +301,9 @@ def quest_config(settings: Settings, world: World, layout: Layout, seed: int) ->
         world.build, world.observation_space, world.action_space, layout.rollout_steps
     )
     config.record = world.recording is not None
+    if world.plays_by_plan:
+        keyless = settings.llm.model_copy(update={"llm_api_key": None})  # RLlib writes its configuration
+        config.takeovers = partial(make_takeovers, keyless, settings.game.frame_skip)
     config.rnd_coef = exploration.rnd_coef
     config.features_size = OBSERVATION_SIZE if len(world.observation_space.shape or ()) == 3 else None
     config.env_runners(num_env_runners=layout.runners, num_envs_per_env_runner=layout.slots_per_runner)

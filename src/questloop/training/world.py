@@ -35,6 +35,7 @@ class World:
     milestones: tuple[str, ...] = ()
     rewards: tuple[str, ...] = ()  # names of the reward's parts
     starts: tuple[str, ...] = ()  # the curriculum's, in order of play; empty: it is off
+    plays_by_plan: bool = False  # a planner takes over; the environment is a `planner.takeover.Game`
     recording: tuple[Rom, Profile, int] | None = None  # what segments are of; None: nothing is recorded
 
 
@@ -69,5 +70,6 @@ def game_world(settings: Settings) -> World:
         milestones=tuple(milestone.key for milestone in profile.milestones),
         rewards=Rewards(1, settings.rewards).names,
         starts=curriculum_starts(starts, profile) if exploration.curriculum else (),
+        plays_by_plan=exploration.planner,
         recording=(rom, profile, settings.game.frame_skip),
     )

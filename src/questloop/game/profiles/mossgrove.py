@@ -14,6 +14,7 @@ from questloop.game.profiles.oracle_memory import (
     room_flag,
     treasure,
 )
+from questloop.game.terrain import PuzzleRoom, Riddle, Terrain
 
 BUSY_MODE = 0xC3F0
 """Not of the shared map: nonzero makes the game burn half of every frame before it halts, for benchmarks."""
@@ -56,6 +57,30 @@ MILESTONES = (
 
 LAYOUT = oracle_layout(_ROOMS)
 
+TERRAIN = Terrain(
+    feet=4,
+    floor=frozenset({0, 21, 22, 23, *range(24, 36), 72, 77}),
+    pits=frozenset({7, 57}),
+    water=frozenset(range(39, 48)),
+    ledges_down=frozenset({56}),
+    blocks=frozenset({8}),
+    plates=frozenset({9}),
+    buttons=frozenset({10}),
+    torches=frozenset({14}),
+    chests=frozenset({12}),
+    signs=frozenset({51}),
+    doors=frozenset({17, 55, 66, 68, 78}),
+    puzzles={
+        (_GROTTO, 0x22): PuzzleRoom(Riddle.ENEMIES, 1 << _TAKEN),
+        (_GROTTO, 0x11): PuzzleRoom(Riddle.BLOCK, 1 << _BEATEN),
+        (_VAULT, 0x30): PuzzleRoom(Riddle.BLOCK, 1 << _TAKEN),
+        (_VAULT, 0x32): PuzzleRoom(Riddle.BUTTON, 1 << _BEATEN),
+        (_VAULT, 0x22): PuzzleRoom(Riddle.TORCHES, 1 << _TAKEN),
+    },
+)
+"""Numbers of the metatiles; a test compares them with the game's source. Where a chest appears, the room is
+solved once it is opened."""
+
 PROFILE = Profile(
     name="mossgrove",
     titles=("MOSSGROVE",),
@@ -66,6 +91,7 @@ PROFILE = Profile(
     goal="finished",
     room_top=0,
     details=DETAILS,
+    terrain=TERRAIN,
     sanity=SANITY,
     walkthrough="mossgrove.inputs",
 )

@@ -1,0 +1,248 @@
+"""Takeovers of many games side by side: who plays each of them, and by which plan."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Generator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.game.actions import Action
+from questloop.game.batch import GameBatch
+from questloop.game.columns import Columns
+from questloop.game.profile import Profile
+from questloop.game.state import state_of
+from questloop.game.terrain import Riddle
+from questloop.llm.reply import ChatError
+from questloop.planner.client import Planner, request
+from questloop.planner.executor import Abort, Executor
+from questloop.planner.modes import Mode, ModeRules, ModeState
+from questloop.planner.plan import InvalidPlan, Plan
+from questloop.planner.view import Scene, is_dialog_state, puzzle_of
+from questloop.telemetry import metrics
+
+MAX_PLANS = 12
+"""Plans a takeover: an abort is answered by a new plan, until this many have been played."""
+
+SOLVED, UNAVAILABLE, EPISODE_OVER, CUT = "solved", "unavailable", "episode_over", "cut"
+"""Outcomes beside the reasons of `Abort`; `cut`: at the end of an epoch, where the state is written."""
+
+MODES = tuple(Mode)  # in the order of a trace's mode
+
+Playing = Generator[Action, Scene, str]
+
+
+class Game(Protocol):
+    """What a takeover needs of an environment of `N` slots."""
+
+    num_slots: int
+    batch: GameBatch
+    columns: Columns
+    profile: Profile
+
+
+@dataclass
+class TakeoverReport:
+    """What happened since the last report. Latency is that of the planner's answers."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)  # by "mode outcome"
+    steps: int = 0  # played by plans
+    plans: int = 0
+    invalid: int = 0
+    latency_s: float = 0.0
+
+    def add(self, other: TakeoverReport) -> None:
+        """Take in another report."""
+        self.outcomes.update(other.outcomes)
+        self.steps += other.steps
+        self.plans += other.plans
+        self.invalid += other.invalid
+        self.latency_s += other.latency_s
+
+    def to_json(self) -> dict[str, Any]:
+        """For an epoch's report."""
+        return {
+            "takeovers": dict(sorted(self.outcomes.items())),
+            "steps": self.steps,
+            "plans": self.plans,
+            "plans_invalid": self.invalid,
+            "plan_latency_s": self.latency_s / self.plans if self.plans else None,
+        }
+
+
+class Takeovers:
+    """Watches `N` games and puts the planner's actions in the policy's place where it takes over."""
+
+    def __init__(self, game: Game, planner: Planner, frame_skip: int, rules: ModeRules | None = None) -> None:
+        self._game, self._planner, self._frame_skip = game, planner, frame_skip
+        self._rules = rules or ModeRules()
+        self._states = [ModeState(self._rules) for _ in range(game.num_slots)]
+        self._playing: dict[int, Playing] = {}
+        self._fresh: set[int] = set()
+        self._puzzles = _PuzzleTable(game.profile)
+        self.latest = TakeoverReport()  # since `report` was called
+
+    def act(
+        self, action: NDArray[np.uint8], mask: NDArray[np.bool_], mode: NDArray[np.uint8] | None = None
+    ) -> None:
+        """Overwrite `action[N]` and clear `mask[N]` where a plan is played; `mode[N]` says which kind."""
+        dialog = self._game.columns.text_active
+        puzzle = self._puzzles(self._game.columns)
+        for slot in range(self._game.num_slots):
+            if slot not in self._playing and not self._observe(slot, bool(dialog[slot]), bool(puzzle[slot])):
+                continue
+            chosen = self._next(slot)
+            if chosen is None:
+                continue
+            action[slot], mask[slot] = chosen, False
+            self.latest.steps += 1
+            if mode is not None:
+                mode[slot] = MODES.index(self._states[slot].mode)
+
+    def ended(self, slots: NDArray[np.intp]) -> None:
+        """The episodes of `slots` are over; new ones have begun."""
+        for slot in slots.tolist():
+            self._stop(slot, EPISODE_OVER)
+            self._states[slot] = ModeState(self._rules)
+
+    def report(self) -> TakeoverReport:
+        report, self.latest = self.latest, TakeoverReport()
+        return report
+
+    def state_dict(self) -> dict[str, Any]:
+        """Modes and counts. Plans under way are dropped, here as for whoever goes on from this state."""
+        for slot in list(self._playing):
+            self._stop(slot, CUT)
+        return {
+            "modes": [
+                [MODES.index(s.mode), MODES.index(s.candidate), s.streak, s.cooldown, s.takeovers]
+                for s in self._states
+            ]
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._playing.clear()
+        self._states = [
+            ModeState(self._rules, MODES[mode], MODES[candidate], streak, cooldown, takeovers)
+            for mode, candidate, streak, cooldown, takeovers in state["modes"]
+        ]
+
+    def close(self) -> None:
+        self._planner.close()
+
+    # One slot
+
+    def _observe(self, slot: int, dialog: bool, puzzle: bool) -> bool:
+        """Whether a takeover begins; an idle slot costs one comparison."""
+        state = self._states[slot]
+        if not dialog and not puzzle and state.at_rest:
+            return False
+        state = self._states[slot] = state.observe(dialog, puzzle)
+        if not {Mode.POLICY: False, Mode.DIALOG: dialog, Mode.PUZZLE: puzzle}[state.mode]:
+            return False
+        self._playing[slot] = self._play(state.mode, self._scene(slot))
+        self._fresh.add(slot)
+        return True
+
+    def _next(self, slot: int) -> Action | None:
+        """The plan's next action; None once the takeover is over."""
+        playing = self._playing[slot]
+        try:
+            if slot in self._fresh:
+                self._fresh.discard(slot)
+                return next(playing)
+            return playing.send(self._scene(slot))
+        except StopIteration as over:
+            outcome: str = over.value
+        self._count(slot, outcome)
+        del self._playing[slot]
+        state = self._states[slot]
+        self._states[slot] = state.handed_back() if outcome == SOLVED else state.failed()
+        return None
+
+    def _stop(self, slot: int, outcome: str) -> None:
+        playing = self._playing.pop(slot, None)
+        self._fresh.discard(slot)
+        if playing is not None:
+            playing.close()
+            self._count(slot, outcome)
+
+    def _count(self, slot: int, outcome: str) -> None:
+        mode = self._states[slot].mode
+        self.latest.outcomes[f"{mode} {outcome}"] += 1
+        metrics.takeover_total.labels(mode.value, outcome).inc()
+
+    def _scene(self, slot: int) -> Scene:
+        return scene_of(self._game, slot)
+
+    def _play(self, mode: Mode, scene: Scene) -> Playing:
+        """Plan and play until what held the hero up is gone; the outcome."""
+        room = scene.state.group, scene.state.room
+        outcome: str = Abort.NO_PROGRESS
+        for _ in range(MAX_PLANS):
+            began = time.perf_counter()
+            future = self._planner.ask(mode, request(mode, scene, self._game.profile))
+            while not future.done():
+                scene = yield Action.NOP
+            plan, refusal = self._answer(mode, future, time.perf_counter() - began)
+            if plan is None:
+                if refusal == UNAVAILABLE:
+                    return UNAVAILABLE
+                outcome = refusal
+                scene = yield Action.NOP
+                continue
+            executor = Executor(plan, scene, self._game.profile, self._frame_skip)
+            result = yield from executor.run()
+            scene = executor.scene
+            outcome = result.abort or Abort.NO_PROGRESS
+            if mode is Mode.DIALOG and not is_dialog_state(scene.state):
+                return SOLVED
+            if mode is Mode.PUZZLE and room != (scene.state.group, scene.state.room):
+                return result.abort or Abort.ROOM_CHANGED
+            if mode is Mode.PUZZLE and puzzle_of(scene.state, self._game.profile) is None:
+                return SOLVED
+        return outcome
+
+    def _answer(self, mode: Mode, future: Future[Plan], seconds: float) -> tuple[Plan | None, str]:
+        self.latest.plans += 1
+        self.latest.latency_s += seconds
+        metrics.mode_latency_seconds.labels(mode.value).observe(seconds)
+        try:
+            return future.result(), ""
+        except InvalidPlan:
+            self.latest.invalid += 1
+            return None, Abort.INVALID
+        except ChatError:
+            return None, UNAVAILABLE
+
+
+def scene_of(game: Game, slot: int) -> Scene:
+    """What a slot shows now."""
+    details = game.profile.details
+    seen = game.batch.emulators[slot].look(details) if details is not None else {}
+    return Scene(state_of(game.columns, slot, game.profile), seen)
+
+
+class _PuzzleTable:
+    """`is_puzzle_state` of every slot at once."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._solved = np.zeros(8 * 256, np.int32)
+        self._blade = np.zeros(8 * 256, np.bool_)
+        for (group, room), puzzle in profile.terrain.puzzles.items():
+            self._solved[group << 8 | room] = puzzle.solved
+            self._blade[group << 8 | room] = puzzle.riddle in (Riddle.ENEMIES, Riddle.TORCHES)
+
+    def __call__(self, columns: Columns) -> NDArray[np.bool_]:
+        place = columns.place & 2047
+        solved = self._solved[place]
+        armed = ~self._blade[place] | (columns.sword_level > 0)
+        held: NDArray[np.bool_] = (
+            (solved != 0) & (columns.room_flags & solved == 0) & columns.has_control & armed
+        )
+        return held

@@ -1,0 +1,19 @@
+"""Dialogs and puzzle rooms of Mossgrove, found once."""
+
+import pytest
+
+from questloop.game.profiles.mossgrove import PROFILE
+from questloop.game.rom import Rom
+from questloop.planner.trials import Table, trials
+
+
+@pytest.fixture(scope="session")
+def found():
+    return {trial.name: trial for trial in trials(Rom.load(None), PROFILE)}
+
+
+@pytest.fixture
+def table():
+    table = Table(Rom.load(None), PROFILE)
+    yield table
+    table.close()

@@ -1,0 +1,55 @@
+"""The same request, in process and over HTTP; replies that are no plans."""
+
+import pytest
+
+from questloop.game.profiles.mossgrove import PROFILE
+from questloop.llm.reply import ChatError
+from questloop.planner.client import EmbeddedPlanner, RemotePlanner, messages, prompt, request
+from questloop.planner.modes import Mode
+from questloop.planner.plan import InvalidPlan, Plan
+from questloop.serving.server import LocalServer
+from questloop.settings import LLMSettings
+
+
+@pytest.fixture
+def document(table, found):
+    table.set_up(found["room 4:11"], 0)
+    return request(Mode.PUZZLE, table.scene, PROFILE)
+
+
+@pytest.mark.parametrize("mode", [Mode.DIALOG, Mode.PUZZLE])
+def test_the_embedded_planner_says_the_same_over_http(document, mode):
+    here = EmbeddedPlanner().ask(mode, document).result()
+    with LocalServer() as server:
+        remote = RemotePlanner(LLMSettings(), server.url)
+        there = remote.ask(mode, document).result(60)
+        remote.close()
+    assert isinstance(here, Plan)
+    assert there == here
+
+
+def test_a_reply_without_a_plan_is_refused(document):
+    with LocalServer({"embedded-planner-puzzle": lambda _: {"macros": [{"do": "FLY"}]}}) as server:
+        remote = RemotePlanner(LLMSettings(), server.url)
+        with pytest.raises(InvalidPlan, match="macros"):
+            remote.ask(Mode.PUZZLE, document).result(60)
+        with pytest.raises(ChatError):  # this server has no such model
+            remote.ask(Mode.DIALOG, document).result(60)
+        remote.close()
+
+
+def test_the_system_message_is_the_prompt_of_its_version(document):
+    system, user = messages(document)
+    assert system["content"] == prompt()
+    assert '"version":1' in user["content"]
+    assert len(user["content"]) < 3_000
+
+
+def test_the_local_server_answers_nonsense_without_a_plan():
+    from questloop.serving.protocol import ChatRequest
+    from questloop.serving.server import default_handlers
+
+    handler = default_handlers()["embedded-planner-puzzle"]
+    for text in ("", "[]", '{"view": {}}', '{"view": {"map": [], "hero": 3}}'):
+        asked = ChatRequest(model="m", messages=[{"role": "user", "content": text}])
+        assert "macros" not in handler(asked)

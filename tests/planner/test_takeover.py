@@ -1,0 +1,105 @@
+"""Who plays: takeovers of several games side by side, their ends, and their state."""
+
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+from questloop.game.actions import Action
+from questloop.llm.reply import ChatError, FailureReason
+from questloop.planner.client import EmbeddedPlanner
+from questloop.planner.plan import InvalidPlan
+from questloop.planner.takeover import MAX_PLANS, Takeovers
+
+NOP = np.array([Action.NOP], np.uint8)
+
+
+class Refusing:
+    """A fake planner: every plan is refused with an error, or never comes."""
+
+    def __init__(self, error=None):
+        self.error, self.asked = error, 0
+
+    def ask(self, mode, document):
+        self.asked += 1
+        future = Future()
+        if self.error is not None:
+            future.set_exception(self.error)
+        return future
+
+    def close(self):
+        pass
+
+
+def play(table, takeovers, steps):
+    """The masks of `steps` steps in which the policy presses nothing."""
+    masks = []
+    for _ in range(steps):
+        action, mask = NOP.copy(), np.ones(1, np.bool_)
+        takeovers.act(action, mask)
+        table.step(int(action[0]))
+        masks.append(bool(mask[0]))
+    return masks
+
+
+def test_the_policy_plays_until_three_frames_agree_and_again_once_it_is_solved(table, found):
+    table.set_up(found["room 4:11"], 0)
+    takeovers = Takeovers(table, EmbeddedPlanner(), 4)
+    masks = play(table, takeovers, 200)
+    assert masks[:3] == [True, True, False]
+    report = takeovers.report()
+    assert report.outcomes == {"puzzle solved": 1}
+    assert masks[-1]
+    assert report.steps == masks.count(False)
+    assert takeovers.report().outcomes == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "asked"),
+    [
+        (InvalidPlan("macros.0: unknown"), "invalid", MAX_PLANS),
+        (ChatError(FailureReason.UNREACHABLE, "down"), "unavailable", 1),
+    ],
+)
+def test_without_a_plan_the_policy_plays_on_and_the_planner_rests(table, found, error, outcome, asked):
+    table.set_up(found["room 4:11"], 0)
+    planner = Refusing(error)
+    takeovers = Takeovers(table, planner, 4)
+    masks = play(table, takeovers, 60)
+    assert takeovers.report().outcomes == {f"puzzle {outcome}": 1}
+    assert planner.asked == asked
+    assert all(masks[20:])
+
+
+def test_a_game_that_waits_for_its_plan_presses_nothing(table, found):
+    table.set_up(found["room 4:11"], 0)
+    takeovers = Takeovers(table, Refusing(), 4)
+    before = table.scene.state
+    masks = play(table, takeovers, 20)
+    assert not any(masks[3:])
+    assert (table.scene.state.x, table.scene.state.y) == (before.x, before.y)
+
+
+def test_an_episode_that_ends_takes_its_takeover_along(table, found):
+    table.set_up(found["room 4:11"], 0)
+    takeovers = Takeovers(table, EmbeddedPlanner(), 4)
+    play(table, takeovers, 10)
+    takeovers.ended(np.array([0]))
+    assert takeovers.report().outcomes == {"puzzle episode_over": 1}
+    assert play(table, takeovers, 2) == [True, True]
+
+
+def test_whoever_goes_on_from_the_state_plays_what_the_first_one_plays(table, found):
+    table.set_up(found["room 4:11"], 0)
+    takeovers = Takeovers(table, EmbeddedPlanner(), 4)
+    play(table, takeovers, 10)
+    state, saved = takeovers.state_dict(), table.batch.save(0)
+    table.batch.load(0, saved)
+    first = play(table, takeovers, 60), table.batch.taps.copy()
+    table.batch.load(0, saved)
+    table.columns = table.profile.columns(table.batch.taps)
+    other = Takeovers(table, EmbeddedPlanner(), 4)
+    other.load_state_dict(state)
+    second = play(table, other, 60), table.batch.taps.copy()
+    assert first[0] == second[0]
+    np.testing.assert_array_equal(first[1], second[1])
