@@ -76,11 +76,11 @@ class StageResult:
 
 
 class EpochDriver:
-    """Runs stages on the cluster behind `address`, the URL of its dashboard (http://...:8265)."""
+    """Runs stages on the cluster behind `address`: its dashboard (http://...:8265), or a client of it."""
 
     def __init__(
         self,
-        address: str,
+        address: str | JobSubmissionClient,
         store: Store | None = None,
         retries: int = 2,
         tell: Callable[[str], None] = print,
@@ -89,7 +89,7 @@ class EpochDriver:
         """`store`: the one that the jobs write, where it can be read from here; its commits are then believed
         more than the jobs. `tell` is given the jobs' log. Settings in `environment` go with the jobs.
         """
-        self._client = connect(address)
+        self._client = connect(address) if isinstance(address, str) else address
         self._store = store
         self._retries = retries
         self._tell = tell
