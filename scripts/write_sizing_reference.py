@@ -39,16 +39,6 @@ class Size:
     usd_per_hour: float
 
 
-def learner_seconds(rates: dict[str, float]) -> float:
-    """Seconds a step that no runner shortens: the whole loop's time less what its runners' cores need.
-
-    >>> learner_seconds({"loop_steps_per_s": 500, "loop_runners": 2, "env_steps_per_core_s": 500})
-    0.001
-    """
-    sampling = 1 / (rates["loop_runners"] * rates["env_steps_per_core_s"])
-    return max(0.0, 1 / rates["loop_steps_per_s"] - sampling)
-
-
 def tokens_per_epoch(rates: dict[str, float], assumed: dict[str, float]) -> tuple[float, float]:
     """Prompt and reply tokens of one judge pass."""
     requests = JUDGED * JUDGES * VOTES
@@ -58,7 +48,7 @@ def tokens_per_epoch(rates: dict[str, float], assumed: dict[str, float]) -> tupl
 def size(environments: int, rates: dict[str, float], assumed: dict[str, float]) -> Size:
     """One column of the table: a core a runner of at most 32 emulators, one learner."""
     cores = math.ceil(environments / SLOTS)
-    step_s = 1 / (cores * rates["env_steps_per_core_s"]) + learner_seconds(rates)
+    step_s = 1 / (cores * rates["env_steps_per_core_s"]) + 1e-6 * rates["driver_us_per_step"]
     epoch_s = EPOCH_STEPS * step_s
     prompt, reply = tokens_per_epoch(rates, assumed)
     gpu_s = prompt / assumed["prompt_tokens_per_gpu_s"] + reply / assumed["reply_tokens_per_gpu_s"]
@@ -82,7 +72,7 @@ def page() -> str:
     rates, machine = measured["rates"], measured["machine"]
     sizes = [size(count, rates, assumed) for count in ENVIRONMENTS]
     prompt, reply = tokens_per_epoch(rates, assumed)
-    most = 1 / learner_seconds(rates)
+    most = 1e6 / rates["driver_us_per_step"]
     half = math.ceil(most / rates["env_steps_per_core_s"])
     rows = [
         ("runners, one core each, up to 32 emulators", [f"{s.cores}" for s in sizes]),
@@ -104,12 +94,13 @@ written by `scripts/write_sizing_reference.py`; put your own figures into its tw
 ## Measured
 
 By `{measured["command"]}`, on {machine["cores"]} cores at a load of {machine["load"]} (Python \
-{machine["python"]}), the bundled game. The first row is CPU time and does not mind the load; the second is \
-wall time and does.
+{machine["python"]}), the bundled game. The first two rows are CPU time and do not mind the \
+load; the third is wall time and does.
 
 | | |
 |---|---|
 | step, observation and reward, one core, {SLOTS} emulators | {rates["env_steps_per_core_s"]:,.0f} steps/s |
+| a step in the process of the learner, with batches and export | {rates["driver_us_per_step"]:.0f} us |
 | the whole loop, {rates["loop_runners"]:.0f} runners, everything exported | \
 {rates["loop_steps_per_s"]:,.0f} steps/s |
 | an emulator | {rates["emulator_mb"]:.1f} MB |
@@ -135,8 +126,7 @@ Nothing here was measured: no large model and no cluster was at hand.
 {table}
 
 A step costs `1 / (cores x {rates["env_steps_per_core_s"]:,.0f})` seconds on the runners and \
-{1e6 * learner_seconds(rates):.0f} us that no runner shortens (learner, batches, export): the loop's measured \
-time less its runners' part. A judge pass is {JUDGED} segments x {JUDGES} judges x {VOTES} votes = \
+{rates["driver_us_per_step"]:.0f} us in the one process that no runner shortens. A judge pass is {JUDGED} segments x {JUDGES} judges x {VOTES} votes = \
 {JUDGED * JUDGES * VOTES:,} requests, {prompt / 1e6:.1f} M prompt and {reply / 1e6:.2f} M reply tokens, \
 whatever the number of environments: `JUDGE_BUDGET` sets it.
 
