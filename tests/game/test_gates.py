@@ -43,6 +43,8 @@ def wrong(name: str, address: int, bank: int | None = None):
     [
         ("hero_y", 0xD300, 1, "position"),
         ("hero_x", 0xD300, 1, "position"),
+        ("hero_x", 0xD00C, 1, "position"),  # the sub-pixel beside it
+        ("health", 0xC6A4, None, "health"),
         ("max_health", 0xC6B0, None, "max_health"),
         ("game_state", 0xC2E0, None, "control"),
         ("collisions", 0xC900, None, "collisions"),
@@ -86,6 +88,7 @@ def findings(**values):
         ({"dungeon": 12}, "dungeon", "dungeon is 12"),
         ({"small_keys": [0, 0, 200]}, "small_keys", "small_keys is 200"),
         ({"hero_x": 40}, "position", "x never changed"),
+        ({"health": 0}, "health", "health was 0 in every step"),
         ({"collisions": [0]}, "collisions", "no metatile"),
         ({"text_active": 1}, "control", "in 0 of 60 steps"),
     ],
@@ -100,6 +103,17 @@ def test_a_sane_walk_is_quiet():
     assert findings(room_is_large=1, hero_y=150, dungeon=3, season=3, rupees=[0x99, 0x09]).keys() == {
         "position"
     }
+
+
+@pytest.mark.parametrize(("leaps", "quiet"), [(5, True), (30, False)])
+def test_a_position_that_leaps_is_no_position(leaps, quiet):
+    gates = Gates(PROFILE)
+    for step in range(80):
+        x = 40 + step // 2 + 60 * (step < leaps and step % 2)
+        gates.add(PROFILE.layout.row(**(IN_PLAY | {"hero_x": x, "hero_y": 40 + step}))[np.newaxis])
+    assert [item.reason for item in gates.findings()] == (
+        [] if quiet else ["x leapt more than 16 pixels in 30 of 54 moves"]
+    )
 
 
 def test_restless_health():

@@ -25,6 +25,10 @@ _MARGIN = 16
 """Pixels that a hero may stand outside a room while the next one scrolls in."""
 _RESTLESS = 0.25
 """Share of steps in which health may change at most; noise changes in nearly all."""
+_LEAP = 16
+"""Pixels that no hero walks in one step; a pit or a warp within the room may carry him farther."""
+_LEAPING = 0.25
+"""Share of moves that may be leaps; sub-pixels and counters leap in most."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Gates:
         self._broken: dict[str, int] = {}
         self._columns: Columns | None = None
         self._moved = {"x": 0, "y": 0}
+        self._leaps = {"x": 0, "y": 0}
+        self._alive = 0
         self._solid = 0
         self._restless = 0
 
@@ -77,8 +83,14 @@ class Gates:
         for axis, moved in self._moved.items():
             if not moved:
                 found.append(Finding("position", f"{axis} never changed while the player had control"))
+            elif (leaps := self._leaps[axis]) > _LEAPING * moved:
+                found.append(
+                    Finding("position", f"{axis} leapt more than {_LEAP} pixels in {leaps} of {moved} moves")
+                )
         if self._profile.sanity.collisions and not self._solid:
             found.append(Finding("collisions", "no metatile of any room was solid"))
+        if self._profile.sanity.max_health and not self._alive:
+            found.append(Finding("health", "health was 0 in every step with control"))
         if self._restless > _RESTLESS * self._controlled:
             found.append(Finding("health", f"health changed in {self._restless} of {self._controlled} steps"))
         return found
@@ -109,6 +121,7 @@ class Gates:
             lambda i: f"room {c.group[i]}:{c.room[i]:02x} is not on the map",
         )
         self._solid += int((c.collisions & 15).any())
+        self._alive += int((c.health > 0).any())
 
     def _watch_bytes(self, taps: Bytes) -> None:
         layout = self._profile.layout
@@ -132,7 +145,9 @@ class Gates:
         both = before.has_control & columns.has_control
         same_room = both & (before.place == columns.place)
         for axis in self._moved:
-            self._moved[axis] += int((same_room & (getattr(before, axis) != getattr(columns, axis))).sum())
+            pixels = np.abs(getattr(columns, axis) - getattr(before, axis))[same_room]
+            self._moved[axis] += int((pixels > 0).sum())
+            self._leaps[axis] += int((pixels > _LEAP).sum())
         self._restless += int((both & (before.health != columns.health)).sum())
 
     def _expect(self, gate: str, sane: Bools, describe: Callable[[int], str]) -> None:
