@@ -2,9 +2,10 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import event, select, text
 
 from questloop.fleet import attempts, claims, jobs, machines
 from questloop.fleet.attempts import Outcome
@@ -238,6 +239,37 @@ def test_inserting_rows_is_enough(db):
     assert claim(db).job_id == "by-hand"
     assert machines.get(db, "bare").state == "needs_host_key"
     assert vm
+
+
+def test_slots_are_taken_all_or_none(db, monkeypatch):
+    add_vm(db, "vm", 2)
+    with db.read() as session:
+        before = claims.open_slots(session, now(session) - timedelta(days=1))
+    submit(db)
+    assert isinstance(claim(db), Claimed)
+    late = submit(db, gpus=2)
+    monkeypatch.setattr(claims, "open_slots", lambda *_, **__: before)  # as read before the first claim
+    assert claim(db) == Idle(contended=True)
+    assert status(db, late) == "queued"
+    assert machines.get(db, "vm").available_gpus == 1
+    check_consistent(db)
+
+
+def test_a_claim_takes_few_statements(db):
+    add_vm(db, "vm", 8)
+    submit(db, gpus=4)
+    statements = []
+
+    def note(connection, cursor, statement, *_):
+        if not statement.startswith("BEGIN"):
+            statements.append(statement)
+
+    event.listen(db.engine, "before_cursor_execute", note)
+    try:
+        assert isinstance(claim(db), Claimed)
+    finally:
+        event.remove(db.engine, "before_cursor_execute", note)
+    assert len(statements) <= 11, statements
 
 
 def test_the_queue_is_read_by_its_index(postgres_url):

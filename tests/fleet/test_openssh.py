@@ -7,11 +7,14 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
+import zipfile
+from pathlib import Path
 
 import pytest
 
-from questloop.fleet import agent, jobs, machines
+from questloop.fleet import agent, jobs, machines, setup
 from questloop.fleet.dispatcher import GlobalJobDispatcher
 from questloop.fleet.poller import GPUPoller
 from questloop.fleet.states import JobStatus, VMState
@@ -40,11 +43,13 @@ def server(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    search = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
     config = tmp_path / "sshd_config"
     config.write_text(
         f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {tmp_path}/host\nPidFile none\n"
         f"AuthorizedKeysFile {tmp_path}/authorized\nPasswordAuthentication no\nStrictModes no\nUsePAM no\n"
-        f"PermitRootLogin prohibit-password\nSetEnv HOME={home}\nSubsystem sftp internal-sftp -d {home}\n"
+        f"PermitRootLogin prohibit-password\nSetEnv HOME={home} PATH={search}\n"
+        f"Subsystem sftp internal-sftp -d {home}\n"
     )
     if os.geteuid() == 0:
         os.makedirs("/run/sshd", exist_ok=True)
@@ -109,6 +114,47 @@ async def test_a_job_over_openssh(machine, sqlite_db, tmp_path, monkeypatch):
         assert (tmp_path / "out/n").read_text() == "7\n"
     finally:
         agent.source.cache_clear()
+
+
+async def test_setup_over_openssh(machine, tmp_path, monkeypatch):
+    vm, home = machine
+    folder = home / ".questloop"
+    for module in (agent, setup):
+        monkeypatch.setattr(module, "FOLDER", str(folder))
+    monkeypatch.setattr(setup, "_VENV", str(folder / "venv"))
+    agent.source.cache_clear()
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("nothing-else==1.0\n")
+    transport = SSHTransport(vm, 300)
+    try:
+        package = str(stand_in_wheel(tmp_path))
+        for _ in range(2):  # again: brings it up to date
+            said = await setup.setup(transport, package, extras="", lock=lock)
+        assert said == "Version: 0.0.1"
+        assert (folder / "setup" / lock.name).read_text() == lock.read_text()
+        found = {item.name: item async for item in setup.check(vm, transport)}
+    finally:
+        await transport.close()
+        agent.source.cache_clear()
+    assert found["questloop"].ok
+    assert found["questloop"].found == "stand-in"
+    assert "host key verified" in found["connection"].found
+
+
+def stand_in_wheel(folder):
+    """A package of questloop's name without its dependencies, so that pip needs no index."""
+    path = folder / "questloop-0.0.1-py3-none-any.whl"
+    meta = "questloop-0.0.1.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("questloop_stand_in.py", "def main():\n    print('stand-in')\n")
+        wheel.writestr(f"{meta}/METADATA", "Metadata-Version: 2.1\nName: questloop\nVersion: 0.0.1\n")
+        wheel.writestr(
+            f"{meta}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        wheel.writestr(f"{meta}/entry_points.txt", "[console_scripts]\nquestloop = questloop_stand_in:main\n")
+        wheel.writestr(f"{meta}/RECORD", "")
+    return path
 
 
 async def test_many_commands_stay_within_the_server_s_sessions(machine):

@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from questloop.errors import MissingExtraError, QuestloopError, UsageError
+from questloop.cli import fleet_vm
+from questloop.cli.fleet_common import JsonOption, columns, machines_table, on_machine, open_fleet
+from questloop.errors import UsageError
 from questloop.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from questloop.fleet.database import Database
     from questloop.fleet.models import VM, Job
-    from questloop.fleet.transport import Transport
     from questloop.settings import Settings
 
 app = typer.Typer(help="Training jobs on GPU machines that you reach by SSH.", no_args_is_help=True)
-vm_app = typer.Typer(help="The machines.", no_args_is_help=True)
-app.add_typer(vm_app, name="vm")
+app.add_typer(fleet_vm.app, name="vm")
 
-JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 JobArgument = Annotated[str, typer.Argument(help="job id")]
-NameArgument = Annotated[str, typer.Argument(help="name of the machine")]
 
 
 @app.command()
@@ -45,7 +43,7 @@ def up(
 
         questloop fleet up
     """
-    db, settings = _open()
+    db, settings = open_fleet()
     from questloop.fleet.up import run_until_signal
     from questloop.fleet.up import up as run
 
@@ -71,7 +69,7 @@ def poller(
 
         DATABASE_URL=postgresql://fleet@db/fleet questloop fleet poller
     """
-    db, settings = _open()
+    db, settings = open_fleet()
     from questloop.fleet.poller import GPUPoller
     from questloop.fleet.up import run_until_signal
 
@@ -89,7 +87,7 @@ def dispatcher(
 
         DATABASE_URL=postgresql://fleet@db/fleet NATS_URL=nats://bus:4222 questloop fleet dispatcher
     """
-    db, settings = _open()
+    db, settings = open_fleet()
     from questloop.fleet.dispatcher import GlobalJobDispatcher
     from questloop.fleet.up import run_until_signal
 
@@ -107,7 +105,7 @@ def requeue(
 
         DATABASE_URL=postgresql://fleet@db/fleet questloop fleet requeue
     """
-    db, settings = _open()
+    db, settings = open_fleet()
     from questloop.fleet.requeue import RequeueManager
     from questloop.fleet.up import run_until_signal
 
@@ -154,7 +152,7 @@ def submit(
 
         questloop fleet submit -f job.yaml --priority 5
     """
-    db, settings = _open()
+    db, settings = open_fleet()
     from questloop.fleet import bus, jobs
 
     values = _read_yaml(file) if file is not None else {}
@@ -208,7 +206,7 @@ def list_jobs(
 
         questloop fleet jobs --status failed
     """
-    db, _ = _open()
+    db, _ = open_fleet()
     from questloop.fleet import jobs
     from questloop.fleet.states import JobStatus
 
@@ -244,15 +242,15 @@ def show(job_id: JobArgument, as_json: JsonOption = False) -> None:
 
         questloop fleet show job-0123456789
     """
-    db, _ = _open()
+    db, _ = open_fleet()
     from questloop.fleet import jobs
 
     job = jobs.get(db, job_id)
     events, attempts = jobs.history(db, job_id)
     if as_json:
         values = _job_values(job)
-        values["attempts"] = [_columns(attempt) for attempt in attempts]
-        values["events"] = [_columns(event) for event in events]
+        values["attempts"] = [columns(attempt) for attempt in attempts]
+        values["events"] = [columns(event) for event in events]
         print(json.dumps(values))
         return
     for name, value in _job_values(job).items():
@@ -296,7 +294,7 @@ def explain(job_id: JobArgument, as_json: JsonOption = False) -> None:
 
         questloop fleet explain job-0123456789
     """
-    db, settings = _open()
+    db, settings = open_fleet()
     from questloop.fleet import jobs
     from questloop.fleet.explain import explain as reasons
 
@@ -318,7 +316,7 @@ def logs(
 
         questloop fleet logs -f job-0123456789
     """
-    db, settings = _open()
+    db, settings = open_fleet()
     from questloop.fleet import jobs
     from questloop.fleet.logs import JobLog
 
@@ -346,7 +344,7 @@ def fetch(
 
         questloop fleet fetch job-0123456789 results/
     """
-    db, settings = _open()
+    db, settings = open_fleet()
     from questloop.fleet import jobs
 
     job = jobs.get(db, job_id)
@@ -359,7 +357,7 @@ def fetch(
         from questloop.fleet import outputs
 
         vm = _vm_by_id(db, attempts[-1].vm_id)
-        written = _on_machine(
+        written = on_machine(
             vm, settings, lambda transport: outputs.download(transport, job_id, attempts[-1].id, folder)
         )
     if as_json:
@@ -376,7 +374,7 @@ def cancel(job_ids: Annotated[list[str], typer.Argument(help="job ids")]) -> Non
 
         questloop fleet cancel job-0123456789
     """
-    db, _ = _open()
+    db, _ = open_fleet()
     from questloop.fleet import jobs
 
     for job_id in job_ids:
@@ -392,7 +390,7 @@ def retry(job_ids: Annotated[list[str], typer.Argument(help="job ids")]) -> None
 
         questloop fleet retry job-0123456789
     """
-    db, settings = _open()
+    db, settings = open_fleet()
     from questloop.fleet import bus, jobs
 
     for job_id in job_ids:
@@ -412,7 +410,7 @@ def top(
 
         questloop fleet top
     """
-    db, _ = _open()
+    db, _ = open_fleet()
     from rich.console import Console
     from rich.live import Live
 
@@ -423,186 +421,6 @@ def top(
         while True:
             time.sleep(interval_s)
             live.update(_overview(db), refresh=True)
-
-
-@vm_app.command("add")
-def vm_add(
-    name: NameArgument,
-    address: Annotated[str, typer.Argument(help="IP address or host name")],
-    user: Annotated[str, typer.Option(help="user there")],
-    key: Annotated[Path, typer.Option(help="private key file; its permissions must be 600")],
-    port: Annotated[int, typer.Option(help="SSH port")] = 22,
-    cpu_slots: Annotated[int, typer.Option(min=0, help="jobs without a GPU at once")] = 0,
-    fingerprint: Annotated[
-        str | None, typer.Option(help="SHA256:... that the host key must have; unset: you are asked")
-    ] = None,
-) -> None:
-    """Add a machine after showing the fingerprint of its host key.
-
-    Example:
-
-        questloop fleet vm add gpu1 192.0.2.10 --user train --key ~/.ssh/fleet
-    """
-    db, settings = _open()
-    from questloop.fleet import machines
-    from questloop.fleet.transport import check_private_key
-
-    check_private_key(key)
-    host_key = _confirmed_host_key(name, address, port, fingerprint, settings)
-    machines.add(
-        db,
-        name,
-        address,
-        port=port,
-        user=user,
-        ssh_key_path=str(key.expanduser().absolute()),
-        host_key=host_key,
-        cpu_slots=cpu_slots,
-    )
-    print(f"{name} added; the poller looks at it next. questloop fleet vm test {name} looks now")
-
-
-@vm_app.command("list")
-def vm_list(as_json: JsonOption = False) -> None:
-    """List machines with their GPUs.
-
-    Example:
-
-        questloop fleet vm list
-    """
-    db, _ = _open()
-    from questloop.fleet import machines
-
-    found = machines.find(db)
-    if as_json:
-        print(json.dumps([{**_columns(vm), "slots": [_columns(slot) for slot in vm.slots]} for vm in found]))
-        return
-    from rich.console import Console
-
-    Console().print(_machines_table(found))
-    for vm in found:
-        if vm.state_detail:
-            print(f"{vm.name}: {vm.state_detail}")
-
-
-@vm_app.command("trust")
-def vm_trust(
-    name: NameArgument,
-    fingerprint: Annotated[
-        str | None, typer.Option(help="SHA256:... that the host key must have; unset: you are asked")
-    ] = None,
-) -> None:
-    """Accept the host key that a machine shows now.
-
-    Example:
-
-        questloop fleet vm trust gpu1
-    """
-    db, settings = _open()
-    from questloop.fleet import machines
-
-    vm = machines.get(db, name)
-    machines.trust(db, name, _confirmed_host_key(name, vm.ip_address, vm.port, fingerprint, settings))
-    print(f"{name} trusted")
-
-
-@vm_app.command("setup")
-def vm_setup(
-    name: NameArgument,
-    package: Annotated[
-        str | None, typer.Option(help="wheel, or what pip installs there; unset: this source tree")
-    ] = None,
-    extras: Annotated[str, typer.Option(help="extras of the package")] = "grpo",
-    lock: Annotated[Path | None, typer.Option(help="pins, such as requirements.lock")] = None,
-) -> None:
-    """Put the package and its pins into ~/.questloop/venv on a machine.
-
-    Example:
-
-        questloop fleet vm setup gpu1 --lock requirements.lock
-    """
-    db, settings = _open()
-    from questloop.fleet import machines
-    from questloop.fleet import setup as work
-
-    vm = machines.get(db, name)
-    print(f"{name}: installing; this takes minutes the first time")
-    print(_on_machine(vm, settings, lambda there: work.setup(there, package, extras, lock), timeout_s=3600))
-
-
-@vm_app.command("test")
-def vm_test(name: NameArgument, as_json: JsonOption = False) -> None:
-    """Look at a machine step by step: connection, Python, disk, GPUs, package.
-
-    Example:
-
-        questloop fleet vm test gpu1
-    """
-    db, settings = _open()
-    from questloop.fleet import machines
-    from questloop.fleet import setup as work
-
-    vm = machines.get(db, name)
-
-    async def look(transport: Transport) -> list[work.Check]:
-        return [item async for item in work.check(vm, transport)]
-
-    checks = _on_machine(vm, settings, look)
-    if as_json:
-        print(json.dumps([vars(item) for item in checks]))
-    for item in [] if as_json else checks:
-        print(f"{'ok  ' if item.ok else 'FAIL'} {item.name}: {item.found}")
-        if not item.ok and item.mend:
-            print(f"     try: {item.mend}")
-    if not all(item.ok for item in checks):
-        raise typer.Exit(ExitCode.FAILED)
-
-
-@vm_app.command("drain")
-def vm_drain(
-    name: NameArgument, off: Annotated[bool, typer.Option("--off", help="take jobs again")] = False
-) -> None:
-    """Give a machine no new job; what runs there runs on.
-
-    Example:
-
-        questloop fleet vm drain gpu1
-    """
-    db, _ = _open()
-    from questloop.fleet import machines
-
-    machines.drain(db, name, off)
-    print(f"{name} {'takes jobs again' if off else 'takes no new job'}")
-
-
-@vm_app.command("remove")
-def vm_remove(name: NameArgument) -> None:
-    """Forget a machine that has no jobs.
-
-    Example:
-
-        questloop fleet vm remove gpu1
-    """
-    db, _ = _open()
-    from questloop.fleet import machines
-
-    machines.remove(db, name)
-    print(f"{name} removed")
-
-
-def _open() -> tuple[Database, Settings]:
-    """The database, brought up to date, and the settings."""
-    from questloop.settings import load
-
-    settings = load()
-    try:
-        from questloop.fleet import bus  # noqa: F401  the first import that needs the extra
-        from questloop.fleet.database import Database
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(error.name or "a package", "fleet") from None
-    db = Database(settings.fleet.database_url.get_secret_value())
-    db.migrate()
-    return db, settings
 
 
 def _publish(port: int | None, settings: Settings) -> None:
@@ -674,36 +492,6 @@ def _fetch_from_store(url: str, folder: Path) -> list[Path]:
     return written
 
 
-def _on_machine(vm: VM, settings: Settings, work: Any, timeout_s: float | None = None) -> Any:
-    from questloop.fleet.transport import TransportPool
-
-    async def run() -> Any:
-        pool = TransportPool(timeout_s or max(60, settings.fleet.ssh_timeout_s))
-        try:
-            return await work(await pool.get(vm))
-        finally:
-            await pool.close()
-
-    return asyncio.run(run())
-
-
-def _confirmed_host_key(
-    name: str, address: str, port: int, fingerprint: str | None, settings: Settings
-) -> str:
-    from questloop.fleet.transport import host_key_of
-
-    key, shown = asyncio.run(host_key_of(address, port, settings.fleet.ssh_timeout_s))
-    if fingerprint is not None:
-        if fingerprint != shown:
-            raise QuestloopError(f"{name} shows {shown}, not {fingerprint}: not trusted")
-        return key
-    print(f"{name} ({address}:{port}) shows {key.split()[0]} {shown}")
-    print("compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine's own console")
-    if not typer.confirm("is it the same?"):
-        raise QuestloopError(f"{name}: host key not trusted")
-    return key
-
-
 def _vm_by_id(db: Database, vm_id: int | None) -> VM:
     from questloop.fleet.models import VM
 
@@ -735,15 +523,8 @@ def _name_and_value(text: str) -> tuple[str, Any]:
     return name, {"true": True, "false": False}.get(value.lower(), value)
 
 
-def _columns(row: Any) -> dict[str, Any]:
-    values = {column.key: getattr(row, column.key) for column in row.__mapper__.column_attrs}
-    return {
-        name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()
-    }
-
-
 def _job_values(job: Job) -> dict[str, Any]:
-    return _columns(job)
+    return columns(job)
 
 
 def _print_job(job: Job, as_json: bool) -> None:
@@ -759,20 +540,6 @@ def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
     for row in [columns, *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _machines_table(found: list[VM]) -> Any:
-    from rich.table import Table
-
-    from questloop.fleet.machines import slot_state
-
-    table = Table("machine", "state", "GPUs free", "slots", "polled", box=None, pad_edge=False)
-    for vm in found:
-        state = vm.state.value + (f", {vm.drain_reason.value}" if vm.drain_reason else "")
-        slots = " ".join(f"{slot.kind.value}{slot.index}:{slot_state(slot)}" for slot in vm.slots)
-        polled = f"{vm.last_polled:%H:%M:%S}" if vm.last_polled else "never"
-        table.add_row(vm.name, state, f"{vm.available_gpus}/{vm.total_gpus}", slots, polled)
-    return table
 
 
 def _overview(db: Database) -> Any:
@@ -792,7 +559,7 @@ def _overview(db: Database) -> Any:
         table.add_row(
             job.job_id, job.status.value, str(job.gpus), place, f"{since:%H:%M:%S}" if since else ""
         )
-    return Group(_machines_table(machines.find(db)), "", table)
+    return Group(machines_table(machines.find(db)), "", table)
 
 
 def _places(db: Database, attempts: list[int]) -> dict[int, str]:

@@ -15,6 +15,7 @@ from questloop.fleet.database import Database, now
 from questloop.fleet.models import Attempt, Job, JobEvent
 from questloop.fleet.states import TRANSITIONS, JobKind, JobStatus
 
+_jobs, _events = (Job.metadata.tables[name] for name in (Job.__tablename__, JobEvent.__tablename__))
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -173,11 +174,10 @@ def move(
     """
     if after not in TRANSITIONS[before]:
         raise ValueError(f"no job goes from {before} to {after}")
-    query = update(Job).where(Job.job_id == job_id, Job.status == before)
+    query = update(_jobs).where(_jobs.c.job_id == job_id, _jobs.c.status == before)
     if fence is not None:
-        query = query.where(Job.attempt == fence)
-    query = query.values(status=after, **values).execution_options(synchronize_session=False)
-    if session.execute(query.returning(Job.job_id)).first() is None:
+        query = query.where(_jobs.c.attempt == fence)
+    if session.connection().execute(query.values(status=after, **values)).rowcount == 0:
         return False
     _record(
         session, job_id, before, after, attempt=values.get("attempt", fence), reason=reason, detail=detail
@@ -205,6 +205,6 @@ def move_many(
 
 
 def _record(session: Session, job_id: str, before: JobStatus | None, after: JobStatus, **values: Any) -> None:
-    event = JobEvent(job_id=job_id, before=before and before.value, after=after.value, **values)
-    session.add(event)
-    session.flush()
+    session.flush()  # the job that the event is about
+    event = {"job_id": job_id, "before": before and before.value, "after": after.value, **values}
+    session.connection().execute(insert(_events).values(event))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from questloop.fleet.states import SlotKind
 from questloop.settings import Placement
@@ -28,8 +29,7 @@ class Demand:
         return self.gpus or 1
 
 
-@dataclass(frozen=True)
-class SlotView:
+class SlotView(NamedTuple):  # made by the hundred in every claim
     """A healthy slot without foreign use on a machine that takes jobs."""
 
     id: int

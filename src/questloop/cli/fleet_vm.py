@@ -1,0 +1,204 @@
+"""`questloop fleet vm`: the machines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from questloop.cli.fleet_common import JsonOption, columns, machines_table, on_machine, open_fleet
+from questloop.errors import QuestloopError
+from questloop.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from questloop.fleet.transport import Transport
+    from questloop.settings import Settings
+
+app = typer.Typer(help="The machines.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="name of the machine")]
+
+
+@app.command("add")
+def vm_add(
+    name: NameArgument,
+    address: Annotated[str, typer.Argument(help="IP address or host name")],
+    user: Annotated[str, typer.Option(help="user there")],
+    key: Annotated[Path, typer.Option(help="private key file; its permissions must be 600")],
+    port: Annotated[int, typer.Option(help="SSH port")] = 22,
+    cpu_slots: Annotated[int, typer.Option(min=0, help="jobs without a GPU at once")] = 0,
+    fingerprint: Annotated[
+        str | None, typer.Option(help="SHA256:... that the host key must have; unset: you are asked")
+    ] = None,
+) -> None:
+    """Add a machine after showing the fingerprint of its host key.
+
+    Example:
+
+        questloop fleet vm add gpu1 192.0.2.10 --user train --key ~/.ssh/fleet
+    """
+    db, settings = open_fleet()
+    from questloop.fleet import machines
+    from questloop.fleet.transport import check_private_key
+
+    check_private_key(key)
+    host_key = _confirmed_host_key(name, address, port, fingerprint, settings)
+    machines.add(
+        db,
+        name,
+        address,
+        port=port,
+        user=user,
+        ssh_key_path=str(key.expanduser().absolute()),
+        host_key=host_key,
+        cpu_slots=cpu_slots,
+    )
+    print(f"{name} added; the poller looks at it next. questloop fleet vm test {name} looks now")
+
+
+@app.command("list")
+def vm_list(as_json: JsonOption = False) -> None:
+    """List machines with their GPUs.
+
+    Example:
+
+        questloop fleet vm list
+    """
+    db, _ = open_fleet()
+    from questloop.fleet import machines
+
+    found = machines.find(db)
+    if as_json:
+        print(json.dumps([{**columns(vm), "slots": [columns(slot) for slot in vm.slots]} for vm in found]))
+        return
+    from rich.console import Console
+
+    Console().print(machines_table(found))
+    for vm in found:
+        if vm.state_detail:
+            print(f"{vm.name}: {vm.state_detail}")
+
+
+@app.command("trust")
+def vm_trust(
+    name: NameArgument,
+    fingerprint: Annotated[
+        str | None, typer.Option(help="SHA256:... that the host key must have; unset: you are asked")
+    ] = None,
+) -> None:
+    """Accept the host key that a machine shows now.
+
+    Example:
+
+        questloop fleet vm trust gpu1
+    """
+    db, settings = open_fleet()
+    from questloop.fleet import machines
+
+    vm = machines.get(db, name)
+    machines.trust(db, name, _confirmed_host_key(name, vm.ip_address, vm.port, fingerprint, settings))
+    print(f"{name} trusted")
+
+
+@app.command("setup")
+def vm_setup(
+    name: NameArgument,
+    package: Annotated[
+        str | None, typer.Option(help="wheel, or what pip installs there; unset: this source tree")
+    ] = None,
+    extras: Annotated[str, typer.Option(help="extras of the package")] = "grpo",
+    lock: Annotated[Path | None, typer.Option(help="pins, such as requirements.lock")] = None,
+) -> None:
+    """Put the package and its pins into ~/.questloop/venv on a machine.
+
+    Example:
+
+        questloop fleet vm setup gpu1 --lock requirements.lock
+    """
+    db, settings = open_fleet()
+    from questloop.fleet import machines
+    from questloop.fleet import setup as work
+
+    vm = machines.get(db, name)
+    print(f"{name}: installing; this takes minutes the first time")
+    print(on_machine(vm, settings, lambda there: work.setup(there, package, extras, lock), timeout_s=3600))
+
+
+@app.command("test")
+def vm_test(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Look at a machine step by step: connection, Python, disk, GPUs, package.
+
+    Example:
+
+        questloop fleet vm test gpu1
+    """
+    db, settings = open_fleet()
+    from questloop.fleet import machines
+    from questloop.fleet import setup as work
+
+    vm = machines.get(db, name)
+
+    async def look(transport: Transport) -> list[work.Check]:
+        return [item async for item in work.check(vm, transport)]
+
+    checks = on_machine(vm, settings, look)
+    if as_json:
+        print(json.dumps([vars(item) for item in checks]))
+    for item in [] if as_json else checks:
+        print(f"{'ok  ' if item.ok else 'FAIL'} {item.name}: {item.found}")
+        if not item.ok and item.mend:
+            print(f"     try: {item.mend}")
+    if not all(item.ok for item in checks):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command("drain")
+def vm_drain(
+    name: NameArgument, off: Annotated[bool, typer.Option("--off", help="take jobs again")] = False
+) -> None:
+    """Give a machine no new job; what runs there runs on.
+
+    Example:
+
+        questloop fleet vm drain gpu1
+    """
+    db, _ = open_fleet()
+    from questloop.fleet import machines
+
+    machines.drain(db, name, off)
+    print(f"{name} {'takes jobs again' if off else 'takes no new job'}")
+
+
+@app.command("remove")
+def vm_remove(name: NameArgument) -> None:
+    """Forget a machine that has no jobs.
+
+    Example:
+
+        questloop fleet vm remove gpu1
+    """
+    db, _ = open_fleet()
+    from questloop.fleet import machines
+
+    machines.remove(db, name)
+    print(f"{name} removed")
+
+
+def _confirmed_host_key(
+    name: str, address: str, port: int, fingerprint: str | None, settings: Settings
+) -> str:
+    from questloop.fleet.transport import host_key_of
+
+    key, shown = asyncio.run(host_key_of(address, port, settings.fleet.ssh_timeout_s))
+    if fingerprint is not None:
+        if fingerprint != shown:
+            raise QuestloopError(f"{name} shows {shown}, not {fingerprint}: not trusted")
+        return key
+    print(f"{name} ({address}:{port}) shows {key.split()[0]} {shown}")
+    print("compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine's own console")
+    if not typer.confirm("is it the same?"):
+        raise QuestloopError(f"{name}: host key not trusted")
+    return key
