@@ -64,9 +64,11 @@ def main() -> None:
     shares = [(arguments, range(first, arguments.episodes, arguments.processes)) for first in counts]
     lines, features = [], []
     with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
-        for segment, feature in (one for share in pool.starmap(play_share, shares) for one in share):
-            lines.append(json.dumps(dataclasses.asdict(segment)) + "\n")
-            features.append(feature)
+        played = [one for share in pool.starmap(play_share, shares) for one in share]
+    played.sort(key=lambda one: one[0].segment_id)  # the same whatever the number of processes
+    for segment, feature in played:
+        lines.append(json.dumps(dataclasses.asdict(segment)) + "\n")
+        features.append(feature)
     followed = sum(json.loads(line)["outcome"] for line in lines)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "segments.jsonl").write_text("".join(lines), "utf-8")

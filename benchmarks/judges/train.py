@@ -2,7 +2,8 @@
 
     python benchmarks/judges/train.py --data build/judges --model build/smollm2 --seeds 0 1 2
 
-writes `build/judges/runs/seed_N/` with the probabilities before, after the warm start and after GRPO.
+writes `build/judges/runs/seed_N/` with the probabilities before, after the warm start and after GRPO, each as
+soon as it is known. SIGTERM during GRPO ends it early: its newest checkpoint is measured.
 """
 
 from __future__ import annotations
@@ -10,16 +11,23 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import shutil
 import time
 from pathlib import Path
 
 import torch
 from common import dataset_of, held_out_pairs, read_segments
 
+from questloop.exit_codes import ExitCode
+from questloop.grpo.arguments import parse
+from questloop.grpo.callbacks import StopRequest
+from questloop.grpo.checkpoints import newest_whole, write_json
 from questloop.grpo.judge_data import Task
 from questloop.grpo.judge_eval import LanguageJudge
 from questloop.grpo.judge_recipe import GRPO_STEPS, WARM_START_STEPS, judge_arguments
+from questloop.grpo.preflight import check
 from questloop.grpo.train import main as train
+from questloop.grpo.warm_start import warm_start
 
 
 def main() -> None:
@@ -30,6 +38,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, help="where to write; unset: DATA/runs")
     parser.add_argument("--warm-start-steps", type=int, default=WARM_START_STEPS)
     parser.add_argument("--grpo-steps", type=int, default=GRPO_STEPS)
+    parser.add_argument("--learning-rate", type=float, help="of GRPO; unset: the recipe's")
     parser.add_argument("--work", type=Path, help="where checkpoints go; unset: beside the results")
     arguments = parser.parse_args()
     for seed in arguments.seeds:
@@ -52,22 +61,7 @@ def run_seed(arguments: argparse.Namespace, seed: int, out: Path) -> None:
     said = {"before": ask(arguments.model, None, pairs, singles)}
     print(f"seed {seed}: before {accuracy(said['before']):.3f}", flush=True)
 
-    trained = work / "trained"
-    steps = {"warm_start_steps": arguments.warm_start_steps, "grpo_steps": arguments.grpo_steps}
-    code = train(judge_arguments(arguments.model, work / "dataset", trained, seed=seed, **steps))
-    if code:
-        raise SystemExit(code)
-    said["warm_start"] = ask(arguments.model, trained / "warm_start" / "model", pairs, singles)
-    said["after"] = ask(arguments.model, trained, pairs, singles)
-    print(
-        f"seed {seed}: " + ", ".join(f"{name} {accuracy(part):.3f}" for name, part in said.items()),
-        flush=True,
-    )
-
-    for name in ("adapter_model.safetensors", "adapter_config.json"):
-        (out / name).write_bytes((trained / name).read_bytes())
-    for part, folder in (("grpo", trained), ("warm_start", trained / "warm_start")):
-        (out / f"{part}_metrics.jsonl").write_bytes((folder / "metrics.jsonl").read_bytes())
+    steps = {"warm_start_steps": arguments.warm_start_steps, "grpo_steps": 0}
     document = {
         "seed": seed,
         "pairs": ids,
@@ -75,10 +69,54 @@ def run_seed(arguments: argparse.Namespace, seed: int, out: Path) -> None:
         "said": said,
         "about": dataset.about,
         "steps": steps,
-        "seconds": round(time.monotonic() - started, 1),
+        "learning_rate": arguments.learning_rate,
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
     }
-    (out / "judge.json").write_text(json.dumps(document), "utf-8")
+
+    def keep(moment: str, adapter: Path, metrics: Path, phase: str) -> None:
+        said[moment] = ask(arguments.model, adapter, pairs, singles)
+        for name in ("adapter_model.safetensors", "adapter_config.json"):
+            shutil.copyfile(adapter / name, out / name)
+        shutil.copyfile(metrics, out / f"{phase}_metrics.jsonl")
+        write_json(out / "judge.json", document | {"seconds": round(time.monotonic() - started, 1)})
+        print(f"seed {seed}: {moment} {accuracy(said[moment]):.3f}", flush=True)
+
+    trained = work / "trained"
+    options = {
+        "warm_start_steps": arguments.warm_start_steps,
+        "grpo_steps": arguments.grpo_steps,
+        "seed": seed,
+    }
+    command = judge_arguments(arguments.model, work / "dataset", trained, **options)
+    if arguments.learning_rate is not None:
+        command += ["--learning_rate", str(arguments.learning_rate)]
+    warm = warm_start_alone(command)
+    keep("warm_start", warm, trained / "warm_start" / "metrics.jsonl", "warm_start")
+    code = train(command)
+    adapter = newest_whole(trained) if code == ExitCode.PREEMPTED else trained
+    if code not in (ExitCode.DONE, ExitCode.PREEMPTED) or adapter is None:
+        raise SystemExit(code)
+    lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text("utf-8").splitlines()]
+    steps["grpo_steps"] = max(line["step"] for line in lines)
+    keep("after", adapter, trained / "metrics.jsonl", "grpo")
+    if code == ExitCode.PREEMPTED:
+        raise SystemExit(code)
+
+
+def warm_start_alone(command: list[str]) -> Path:
+    """The supervised phase of the script, which takes it over afterwards; returns the adapter's folder."""
+    script, trainer = parse(command)
+    stop = StopRequest()
+    with stop.listening():
+        plan = check(script, trainer)
+        adapter = warm_start(script, trainer, plan, stop)
+    for reward in plan.rewards:
+        reward.close()
+    gc.collect()
+    torch.cuda.empty_cache()
+    if adapter is None:
+        raise SystemExit(ExitCode.PREEMPTED)
+    return adapter
 
 
 def ask(model: Path, adapter: Path | None, pairs: list[tuple[str, str]], singles: list[dict]) -> dict:

@@ -230,6 +230,38 @@ def export(
     typer.echo(f"{len(dataset.train)} questions to train on, {len(dataset.held_out)} held out, in {out}")
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def train(
+    context: typer.Context,
+    model: Annotated[str, typer.Option(help="folder or hub name of the model to start from")],
+    dataset: Annotated[str, typer.Option(help="what `judge export` wrote: the folder or its train.jsonl")],
+    output_dir: Annotated[str, typer.Option("--output-dir", "--output_dir", help="where the adapter goes")],
+    warm_start_steps: Annotated[
+        int | None,
+        typer.Option("--warm-start-steps", "--warm_start_steps", help="supervised steps before GRPO"),
+    ] = None,
+    grpo_steps: Annotated[
+        int | None, typer.Option("--grpo-steps", "--grpo_steps", help="steps of GRPO")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="of the run")] = 0,
+) -> None:
+    """Fine-tune a small language model as a judge; what `fleet submit --kind judge` runs.
+
+    The settings are those of docs/explanation/judge-recipe.md; any option of `questloop grpo` overrides one.
+
+    Example:
+
+        questloop judge train --model runs/smollm2 --dataset runs/judge-data --output-dir runs/judge
+    """
+    from questloop.grpo.judge_recipe import judge_arguments
+    from questloop.grpo.train import main
+
+    steps = {"warm_start_steps": warm_start_steps, "grpo_steps": grpo_steps}
+    given = {name: value for name, value in steps.items() if value is not None}
+    arguments = judge_arguments(model, dataset, output_dir, seed=seed, **given)
+    raise typer.Exit(int(main([*arguments, *context.args])))
+
+
 @app.command()
 def adapter(
     trained: Annotated[Path, typer.Argument(help="folder that training wrote, with adapter_config.json")],

@@ -14,7 +14,7 @@ from questloop.fleet.states import JobKind
 STORE_PREFIX = "store:"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_PROGRAM = {JobKind.GRPO: ("questloop", "grpo"), JobKind.JUDGE: ("questloop", "evaluate")}
+_PROGRAM = {JobKind.GRPO: ("questloop", "grpo"), JobKind.JUDGE: ("questloop", "judge", "train")}
 
 
 class BadJobError(UsageError):
@@ -71,21 +71,17 @@ def _argv(job: Job, inputs: set[str]) -> list[str | list[str]]:
         else:
             argv.append(f"--{option}={value}")
     for option, value in _mapping(job.arguments, "arguments").items():
-        argv += _option(option, value, job.kind)
-    if job.kind is JobKind.GRPO:
-        argv += ["--output_dir", ["output"]]
-    return argv
+        argv += _option(option, value)
+    return [*argv, "--output_dir", ["output"]]
 
 
-def _option(option: str, value: Any, kind: JobKind) -> list[str]:
+def _option(option: str, value: Any) -> list[str]:
     if not _OPTION.fullmatch(option):
         raise BadJobError(f"arguments {option!r}: not the name of an option")
     if value is None:
         return []
     if isinstance(value, bool):
-        if kind is JobKind.GRPO:
-            return [f"--{option}={str(value).lower()}"]
-        return [f"--{option}" if value else f"--no-{option}"]
+        return [f"--{option}={str(value).lower()}"]
     if not isinstance(value, str | int | float):
         raise BadJobError(f"arguments {option!r}: {value!r} is neither text, a number nor true or false")
     return [f"--{option}={value}"]

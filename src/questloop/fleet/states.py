@@ -37,7 +37,7 @@ class JobKind(StrEnum):
     """What a job runs."""
 
     GRPO = "grpo"  # `questloop grpo`
-    JUDGE = "judge"  # `questloop evaluate`
+    JUDGE = "judge"  # `questloop judge train`
     COMMAND = "command"  # the argument list of the row
 
 

@@ -24,7 +24,9 @@ def load_model(
     if not script.lora_r:
         return _from_pretrained(trained or Path(script.model), script.model, dtype)
     from peft import PeftModel, get_peft_model
+    from transformers import set_seed
 
+    set_seed(trainer.seed)  # a new adapter is drawn at random, before the trainer seeds itself
     base = _from_pretrained(Path(script.model), script.model, dtype)
     if trained is not None:
         return PeftModel.from_pretrained(base, trained, is_trainable=True)
