@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from questloop.grpo.judge_data import JudgedSegment, split_by_episode
 from questloop.grpo.judge_eval import agreement, correct
+from questloop.grpo.judge_recipe import LEARNING_RATE
 from questloop.judges import rules
 from questloop.llm.routes import Role
 
@@ -28,6 +29,14 @@ RESULTS = Path(__file__).with_name("results.json")
 COMMAND = (
     "python benchmarks/judges/play.py --episodes 800 && "
     "python benchmarks/judges/train.py --model SMOLLM2 --seeds {seeds} && python benchmarks/judges/report.py"
+)
+
+DIFFERENCES = (
+    ("small_llm_warm_start", "rule_based"),
+    ("small_llm_warm_start", "logistic"),
+    ("small_llm_after", "rule_based"),
+    ("small_llm_after", "logistic"),
+    ("small_llm_after", "small_llm_warm_start"),
 )
 
 
@@ -70,14 +79,13 @@ def main() -> None:
             moment: round(float(np.mean([run["said"][moment]["format_share"] for run in runs])), 4)
             for moment in runs[0]["said"]
         },
-        "after_minus": {
-            other: vars(
-                agreement(
-                    [a - b for a, b in zip(hits["small_llm_after"], hits[other], strict=True)], episodes
-                )
+        "minus": {
+            f"{one} - {other}": vars(
+                agreement([a - b for a, b in zip(hits[one], hits[other], strict=True)], episodes)
             )
-            for other in ("rule_based", "logistic", "small_llm_warm_start")
+            for one, other in DIFFERENCES
         },
+        "steps": {str(run["seed"]): run["steps"] | {"learning_rate": _rate(run)} for run in runs},
         "training": training_figures(arguments.data / "runs", runs),
     }
     arguments.out.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
@@ -142,6 +150,12 @@ def rules_overall(text: str) -> float:
     return float(rules.judge(Role.STATE, text, None)["overall"] or 0.0)
 
 
+def _rate(run: dict) -> float:
+    """The learning rate of GRPO."""
+    given = run.get("learning_rate")
+    return LEARNING_RATE if given is None else given
+
+
 def training_figures(folder: Path, runs: list[dict]) -> dict:
     """Speed and memory of the GRPO phase, from the metrics of the runs."""
     rates, peaks, rewards = [], [], []
@@ -155,7 +169,6 @@ def training_figures(folder: Path, runs: list[dict]) -> dict:
         )
     return {
         "device": runs[0]["device"],
-        "steps": runs[0]["steps"],
         "seconds": [run["seconds"] for run in runs],
         "completion_tokens_per_s": [round(rate, 1) for rate in rates],
         "gpu_memory_peak_mb": peaks,

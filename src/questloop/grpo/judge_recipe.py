@@ -6,13 +6,14 @@ from pathlib import Path
 
 WARM_START_STEPS = 300
 GRPO_STEPS = 60
+LEARNING_RATE = 3e-5  # of GRPO
 
 _RECIPE: dict[str, object] = {
     "reward_function": "judge_agreement,judge_format",
     "preprocess": "generic",
     "lora_r": 8,
     "warm_start_learning_rate": 5e-4,
-    "learning_rate": 3e-5,
+    "learning_rate": LEARNING_RATE,
     "lr_scheduler_type": "constant",
     "per_device_train_batch_size": 32,
     "num_generations": 8,
