@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from questloop.cli import fleet_vm
+from questloop.cli import fleet_daemons, fleet_vm
 from questloop.cli.fleet_common import JsonOption, columns, machines_table, on_machine, open_fleet
 from questloop.errors import UsageError
 from questloop.exit_codes import ExitCode
@@ -22,95 +22,10 @@ if TYPE_CHECKING:
     from questloop.settings import Settings
 
 app = typer.Typer(help="Training jobs on GPU machines that you reach by SSH.", no_args_is_help=True)
+app.add_typer(fleet_daemons.app)
 app.add_typer(fleet_vm.app, name="vm")
 
 JobArgument = Annotated[str, typer.Argument(help="job id")]
-
-
-@app.command()
-def up(
-    cpu_slots: Annotated[
-        int | None,
-        typer.Option(min=0, help="jobs without a GPU at once here; unset: 1 where there is no GPU"),
-    ] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="publish metrics on this port")] = None,
-) -> None:
-    """Start the whole fleet on this machine: NATS, SQLite, poller, dispatcher, requeue manager.
-
-    Ctrl-C stops it; jobs that run then run on, and the next start finds them.
-
-    Example:
-
-        questloop fleet up
-    """
-    db, settings = open_fleet()
-    from questloop.fleet.up import run_until_signal
-    from questloop.fleet.up import up as run
-
-    _publish(metrics_port, settings)
-
-    def ready(url: str) -> None:
-        print(f"fleet up: database {db.url.render_as_string()}, NATS {_without_password(url)}")
-        print("submit a job from another terminal: questloop fleet submit --gpus 0 --wait -- echo hello")
-        sys.stdout.flush()
-
-    run_until_signal(
-        lambda stop: run(db, settings.fleet, settings.store, stop, cpu_slots=cpu_slots, ready=ready)
-    )
-
-
-@app.command()
-def poller(
-    metrics_port: Annotated[int | None, typer.Option(help="publish metrics on this port")] = None,
-) -> None:
-    """Run the GPU poller alone.
-
-    Example:
-
-        DATABASE_URL=postgresql://fleet@db/fleet questloop fleet poller
-    """
-    db, settings = open_fleet()
-    from questloop.fleet.poller import GPUPoller
-    from questloop.fleet.up import run_until_signal
-
-    _publish(metrics_port, settings)
-    run_until_signal(lambda stop: GPUPoller(db, settings.fleet).run(stop))
-
-
-@app.command()
-def dispatcher(
-    metrics_port: Annotated[int | None, typer.Option(help="publish metrics on this port")] = None,
-) -> None:
-    """Run a dispatcher alone; any number may run.
-
-    Example:
-
-        DATABASE_URL=postgresql://fleet@db/fleet NATS_URL=nats://bus:4222 questloop fleet dispatcher
-    """
-    db, settings = open_fleet()
-    from questloop.fleet.dispatcher import GlobalJobDispatcher
-    from questloop.fleet.up import run_until_signal
-
-    _publish(metrics_port, settings)
-    run_until_signal(lambda stop: GlobalJobDispatcher(db, settings.fleet, settings.store).run(stop))
-
-
-@app.command()
-def requeue(
-    metrics_port: Annotated[int | None, typer.Option(help="publish metrics on this port")] = None,
-) -> None:
-    """Run the requeue manager alone.
-
-    Example:
-
-        DATABASE_URL=postgresql://fleet@db/fleet questloop fleet requeue
-    """
-    db, settings = open_fleet()
-    from questloop.fleet.requeue import RequeueManager
-    from questloop.fleet.up import run_until_signal
-
-    _publish(metrics_port, settings)
-    run_until_signal(lambda stop: RequeueManager(db, settings.fleet).run(stop))
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
@@ -423,13 +338,6 @@ def top(
             live.update(_overview(db), refresh=True)
 
 
-def _publish(port: int | None, settings: Settings) -> None:
-    if port is not None:
-        from questloop.telemetry import metrics
-
-        metrics.MetricsServer(port, settings.telemetry.metrics_address)
-
-
 def _follow(db: Database, settings: Settings, job_id: str, show_log: bool) -> Job:
     """Wait until the job has ended for good, printing its log as it grows."""
     from questloop.fleet import jobs
@@ -570,8 +478,3 @@ def _places(db: Database, attempts: list[int]) -> dict[int, str]:
     with db.read() as session:
         rows = session.execute(select(Attempt.id, Attempt.vm_name).where(Attempt.id.in_(attempts)))
         return {row.id: row.vm_name for row in rows}
-
-
-def _without_password(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rsplit('@', 1)[-1]}"

@@ -3,7 +3,7 @@
 Locks are taken in the order job, machine, slots. A machine's row is locked before its slots change, so that
 `available_gpus` is recounted from committed facts; a machine that another process holds is passed over.
 
-Statements are of SQLAlchemy's Core, on tables: objects of the ORM took two thirds of a claim's time.
+Statements are of SQLAlchemy's Core, on tables: through the ORM a claim took a third more of the processor.
 """
 
 from __future__ import annotations
