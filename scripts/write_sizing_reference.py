@@ -73,7 +73,11 @@ def page() -> str:
     sizes = [size(count, rates, assumed) for count in ENVIRONMENTS]
     prompt, reply = tokens_per_epoch(rates, assumed)
     most = 1e6 / rates["driver_us_per_step"]
-    half = math.ceil(most / rates["env_steps_per_core_s"])
+
+    def share(s: Size) -> float:
+        """Of their time that runners step."""
+        return s.steps_per_s / (s.cores * rates["env_steps_per_core_s"])
+
     rows = [
         ("runners, one core each, up to 32 emulators", [f"{s.cores}" for s in sizes]),
         ("steps/s of the loop", [f"{s.steps_per_s:,.0f}" for s in sizes]),
@@ -132,10 +136,10 @@ whatever the number of environments: `JUDGE_BUDGET` sets it.
 
 ## Where each part saturates
 
-- **The learner.** There is one. It caps the loop at {most:,.0f} steps/s, however many runners there are; from \
-{half} cores on, more of them gain less than half of what they could do alone. 10,000 environments fill \
-{sizes[-1].cores} cores for {sizes[-1].steps_per_s / (sizes[-1].cores * rates["env_steps_per_core_s"]):.0%} of \
-their time: worth it for their variety, not for speed. Several runs with one learner each use the cores better.
+- **The learner.** There is one. It caps the loop at {most:,.0f} steps/s, however many runners there are. At \
+{share(sizes[1]):.0%} and {share(sizes[2]):.1%} of their time the runners of 100 and 10,000 environments work, \
+and for the rest they wait: more of them buy variety, not speed. Several runs with a learner each, or fewer \
+passes an update (`PPO_EPOCHS`, 10 here), use the cores better.
 - **Judges.** A pass takes {sizes[0].judge_gpus * sizes[0].epoch_s:,.0f} GPU seconds. The loop waits for it, so \
 that it adds that much to every epoch, divided by the GPUs. A smaller `JUDGE_BUDGET`, a larger `EVAL_INTERVAL` \
 or the prefix cache shorten it; all segments of an epoch (`JUDGE_BUDGET=all`) would take \
