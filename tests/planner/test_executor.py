@@ -67,12 +67,19 @@ def test_what_cannot_be_done_is_aborted_with_its_reason(stone_room, macro, reaso
     assert play(stone_room, macro).abort is reason
 
 
-def test_damage_aborts_a_walk_but_not_a_fight(table, found):
-    table.set_up(found["room 5:32"], 0)
-    hurt = play(table, *[{"do": "WAIT", "steps": 150}] * 10)
-    assert hurt.abort in (Abort.DAMAGE, Abort.TIMEOUT, None)
-    if hurt.abort is Abort.DAMAGE:
-        assert table.scene.state.health < 12
+@pytest.mark.parametrize(("macro", "hurts"), [(move_to(2, 2), True), ({"do": "ATTACK"}, False)])
+def test_damage_aborts_a_walk_but_not_a_fight(stone_room, macro, hurts):
+    running = Executor(parse_plan({"macros": [macro]}), stone_room.scene, PROFILE).run()
+    action = next(running)
+    health = stone_room.scene.state.health
+    stone_room.batch.emulators[0].poke(0xC6A2, bytes([health - 2]))
+    stone_room.step(action)
+    if not hurts:
+        assert running.send(stone_room.scene) in list(Action)
+        return
+    with pytest.raises(StopIteration) as over:
+        running.send(stone_room.scene)
+    assert over.value.value.abort is Abort.DAMAGE
 
 
 def test_no_fight_goes_on_with_one_heart_left(table, found):
