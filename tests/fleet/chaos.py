@@ -398,6 +398,7 @@ def main() -> int:
     parser.add_argument("--scale", choices=SCALES, default="small")
     parser.add_argument("--keep", type=Path, help="folder for logs and homes; unset: a temporary one")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is ended
     result = asyncio.run(chaos(options.seed, options.scale, options.keep))
     print(json.dumps(result))
     return 0 if went_well(result) else 1
