@@ -56,7 +56,7 @@ def messages(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def prompt() -> str:
     """The system message of this version."""
-    file = resources.files("questloop.planner") / "prompts" / f"plan_{PROMPT_VERSION}.txt"
+    file = resources.files("questloop.planner") / "prompts" / f"plan_{PROMPT_VERSION}.md"
     return file.read_text("utf-8")
 
 
