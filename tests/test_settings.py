@@ -48,7 +48,7 @@ def test_environment_beats_dotenv_beats_toml_beats_a_commands_defaults(monkeypat
         ("OBSERVATION", "audio"),
         ("RAY_WORKERS", "-1"),
         ("BATCH_SIZE", "1000"),
-        ("AWR_TOP_K", "5"),
+        ("SIL_COEF", "-1"),
     ],
 )
 def test_a_wrong_setting_names_variable_and_value(monkeypatch, name, value):

@@ -149,20 +149,22 @@ class ExplorationSettings(_Group):
     archive_fraction: float = Field(
         0, ge=0, le=1, description="share of episodes that start from the archive"
     )
-    awr_top_k: int = Field(
-        0, ge=0, description="top judged segments an epoch that AWR imitates; not built yet"
-    )
-    sil_coef: float = Field(0, ge=0, description="weight of self-imitation; not built yet")
+    awr_top_k: int = Field(0, ge=0, description="top judged segments of the epoch before that AWR imitates")
+    sil_coef: float = Field(0, ge=0, description="weight of self-imitation on those segments")
     curriculum: bool = Field(False, description="start states advance with milestones")
     planner: bool = Field(False, description="the planner takes over in dialogs and puzzles")
     hint_interval: int = Field(0, ge=0, description="steps between strategic hints; not built yet")
 
     @model_validator(mode="after")
     def _only_what_is_built(self) -> ExplorationSettings:
-        for name in ("awr_top_k", "sil_coef", "hint_interval"):
-            value = getattr(self, name)
-            if value:
-                raise ValueError(f"{name.upper()}={value} is not built yet (docs/roadmap.md); leave it off")
+        if self.sil_coef and not self.awr_top_k:
+            raise ValueError(
+                f"SIL_COEF={self.sil_coef} imitates the AWR_TOP_K best segments: set AWR_TOP_K, say to 8"
+            )
+        if self.hint_interval:
+            raise ValueError(
+                f"HINT_INTERVAL={self.hint_interval} is not built yet (docs/roadmap.md); leave it off"
+            )
         return self
 
 

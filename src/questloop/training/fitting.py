@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from questloop.errors import BadDataError
 
-LossOf = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Loss and statistics `[S]` of the rows of a minibatch."""
+LossOf = Callable[[Any], tuple[Tensor, Tensor]]
+"""Loss and statistics `[S]` of a minibatch: its rows, in whatever form the loss takes them."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Descent:
     name: str
     optimizer: torch.optim.Optimizer
     loss_of: LossOf
-    minibatches: Sequence[Tensor]
+    minibatches: Sequence[Any]
     statistics: tuple[str, ...]
 
     def run(self) -> dict[str, float]:
@@ -34,8 +35,8 @@ class Descent:
         Raises `BadDataError` where a loss is not finite, before its gradient is used.
         """
         sums = torch.zeros(len(self.statistics))
-        for rows in self.minibatches:
-            loss, statistics = self.loss_of(rows)
+        for minibatch in self.minibatches:
+            loss, statistics = self.loss_of(minibatch)
             if not torch.isfinite(loss):
                 parts = ", ".join(
                     f"{name} {value:.4g}"

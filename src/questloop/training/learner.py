@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from questloop.training.advantages import Discounts, TrainBatch, Values, finish
 from questloop.training.autoscale import machine_cores
 from questloop.training.checkpoint import Arrays
 from questloop.training.fitting import Descent, Fitter
+from questloop.training.imitation import Demonstration, Imitation, weigh
 from questloop.training.loss import (
     POLICY_STATISTICS,
     VALUE_STATISTICS,
@@ -37,6 +39,10 @@ TARGET_INT = "value_targets_int"
 VECTORS = "vectors"
 CURIOSITY_LR = 1e-4
 THREADS = min(2, machine_cores())
+IMITATED_SHARE = 4
+"""a minibatch of PPO's comes with one of demonstrations a quarter its size"""
+Minibatch = tuple[Tensor, Tensor]
+"""rows of the batch, and of the demonstrations"""
 
 
 class QuestLearner(PPOTorchLearner):
@@ -59,6 +65,8 @@ class QuestLearner(PPOTorchLearner):
         self._fitter = Fitter(THREADS)
         self.shaper = Shaper.off()
         self._shaper_before: Shaper | None = None
+        self.demonstrations: Sequence[Demonstration] = ()
+        self.sil_coef = 0.0
         self.statistics: dict[str, float] = {}
 
     def configure_optimizers_for_module(self, module_id: str, config: AlgorithmConfig | None = None) -> None:
@@ -199,25 +207,36 @@ class QuestLearner(PPOTorchLearner):
         advantage = self._tensor(columns[Postprocessing.ADVANTAGES])
         targets = self._tensor(np.stack([columns[Postprocessing.VALUE_TARGETS], columns[TARGET_INT]], axis=1))
 
+        imitation = self._imitation()
+        passes = [self._shuffled(len(obs)) for _ in range(self.config.num_epochs)]
+        every = [(rows, self._chosen(imitation)) for minibatches in passes for rows in minibatches]
+
         def of_policy(rows: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
             return policy_loss(logits, action[rows], logp[rows], advantage[rows], self.loss_weights)
 
         def of_critic(rows: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
             return value_loss(values, targets[rows], self.loss_weights)
 
-        def policy(rows: Tensor) -> tuple[Tensor, Tensor]:
-            return of_policy(rows, network.logits(obs[rows]))
+        def policy(minibatch: Minibatch) -> tuple[Tensor, Tensor]:
+            rows, chosen = minibatch
+            loss, statistics = of_policy(rows, network.logits(obs[rows]))
+            if imitation is not None:
+                loss = loss + imitation.policy_loss(network.logits(imitation.obs[chosen]), chosen)
+            return loss, statistics
 
-        def critic(rows: Tensor) -> tuple[Tensor, Tensor]:
-            return of_critic(rows, network.values(obs[rows]))
+        def critic(minibatch: Minibatch) -> tuple[Tensor, Tensor]:
+            rows, chosen = minibatch
+            loss, statistics = of_critic(rows, network.values(obs[rows]))
+            if imitation is not None and imitation.sil_coef:
+                loss = loss + imitation.value_loss(network.values(imitation.obs[chosen])[:, 0], chosen)
+            return loss, statistics
 
-        def both(rows: Tensor) -> tuple[Tensor, Tensor]:
+        def both(minibatch: Minibatch) -> tuple[Tensor, Tensor]:
+            rows, _ = minibatch
             logits, values = network.logits_and_values(obs[rows])
             (first, statistics), (second, more) = of_policy(rows, logits), of_critic(rows, values)
             return first + second, torch.cat([statistics, more])
 
-        passes = [self._shuffled(len(obs)) for _ in range(self.config.num_epochs)]
-        every = [rows for minibatches in passes for rows in minibatches]
         if network.shares_layers:
             names = POLICY_STATISTICS + VALUE_STATISTICS
             descents = [Descent("policy and critic", self.optimizers["network"], both, every, names)]
@@ -236,6 +255,31 @@ class QuestLearner(PPOTorchLearner):
                 )
             )
         return descents
+
+    def _imitation(self) -> Imitation | None:
+        """The demonstrations, weighed by the critic as it stands before this update."""
+        if not self.demonstrations:
+            return None
+        flat = np.concatenate([item.obs for item in self.demonstrations])
+        ends = np.cumsum([len(item.obs) for item in self.demonstrations])[:-1]
+        values = values_of(self.network, self._tensor(flat))[:, 0].cpu().numpy()
+        imitation = weigh(
+            self.demonstrations,
+            np.split(values, ends),
+            np.split(self.shaper(flat), ends),
+            self.config.gamma,
+            self.sil_coef,
+        ).to(self._device)
+        self.statistics["awr_weight"] = float(imitation.awr.mean())
+        self.statistics["sil_gap"] = float(imitation.gap.mean())
+        return imitation
+
+    def _chosen(self, imitation: Imitation | None) -> Tensor:
+        """Steps of the demonstrations that go with a minibatch."""
+        if imitation is None:
+            return torch.empty(0, dtype=torch.long)
+        size = max(1, self.config.minibatch_size // IMITATED_SHARE)
+        return torch.from_numpy(self.minibatches.integers(len(imitation.action), size=size))
 
     def _shuffled(self, size: int) -> list[Tensor]:
         order = torch.from_numpy(self.minibatches.permutation(size))

@@ -11,6 +11,7 @@ import numpy as np
 import ray
 import torch
 
+from questloop.errors import UsageError
 from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
 from questloop.game.observation import OBSERVATION_SIZE
@@ -25,6 +26,7 @@ from questloop.training.autoscale import Layout
 from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpoint, write_checkpoint
 from questloop.training.cluster import quiet_stderr, start_ray
 from questloop.training.exports import Exports
+from questloop.training.imitation import demonstrations
 from questloop.training.meter import Averages, ReturnMeter, RoomMeter, SlotReport, chain_hashes
 from questloop.training.plan import CurvePoint, EpochPlan, EpochProgress, EpochReport, Progress
 from questloop.training.potentials import find_potential
@@ -46,6 +48,11 @@ class Trainer:
         self.settings = settings
         self.store = store
         self.world = world or game_world(settings)
+        if settings.exploration.awr_top_k and self.world.observation_space.shape != (OBSERVATION_SIZE,):
+            raise UsageError(
+                "AWR_TOP_K imitates what segments hold, 128-D observations; "
+                "set OBSERVATION=vector, or AWR_TOP_K=0"
+            )
         self._started_ray = False
         self._algorithm: QuestPPO | None = None
         self._at: tuple[str, int] | None = None  # run and epoch whose end is in memory
@@ -61,7 +68,11 @@ class Trainer:
         self._go_to(plan)
         began = time.perf_counter()
         shaper = self._shaper(plan)
-        self.algorithm.learner.set_shaper(shaper)
+        learner = self.algorithm.learner
+        learner.set_shaper(shaper)
+        exploration = self.settings.exploration
+        learner.demonstrations = demonstrations(self.store, plan.epoch, exploration.awr_top_k)
+        learner.sil_coef = exploration.sil_coef
         self._meter.start_epoch()
         self._rooms = RoomMeter()
         self._losses = Averages()

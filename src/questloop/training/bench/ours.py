@@ -57,6 +57,7 @@ class Ours:
             build=partial(world.build, starts=starts),  # type: ignore[call-arg]
             recording=world.recording if parts.export else None,
         )
+        self._seed = seed
         self._trainer = Trainer(settings, self._store, world)
         self._epoch, self._step = 0, 0
         self._digest: str | None = None
@@ -77,7 +78,9 @@ class Ours:
     def run(self, updates: int) -> list[float]:
         """Steps a second of each of so many updates, sampling and learning together."""
         marks = [time.perf_counter()]
-        plan = EpochPlan("bench", self._epoch, 1, 0, self._step, self._step + updates * BATCH, self._digest)
+        plan = EpochPlan(
+            "bench", self._epoch, 1, self._seed, self._step, self._step + updates * BATCH, self._digest
+        )
         report = self._trainer.run_epoch(plan, lambda _: marks.append(time.perf_counter()))
         self._epoch, self._step = self._epoch + 1, report.step_end
         self.reports.append(report)
