@@ -50,23 +50,25 @@ def main() -> None:
     runs = [
         json.loads(path.read_text("utf-8")) for path in sorted(arguments.data.glob("runs/seed_*/judge.json"))
     ]
-    hits: dict[str, list[np.ndarray]] = {}
-    episodes = []
+    hits: dict[str, dict[int, np.ndarray]] = {}
     aucs: dict[str, list[float]] = {}
+    episode_of = {segment.segment_id: segment.episode_id for segment in segments}
+    episodes = {run["seed"]: [(episode_of[a], episode_of[b]) for a, b in run["pairs"]] for run in runs}
     for run in runs:
         measured, auc = measure(run, segments, features)
-        episode_of = {segment.segment_id: segment.episode_id for segment in segments}
-        episodes.append([(episode_of[a], episode_of[b]) for a, b in run["pairs"]])
         for name, values in measured.items():
-            hits.setdefault(name, []).append(values)
+            hits.setdefault(name, {})[run["seed"]] = values
         for name, value in auc.items():
             aucs.setdefault(name, []).append(value)
-    judges = {
-        name: vars(agreement(values, episodes)) | {"by_seed": [round(float(run.mean()), 4) for run in values]}
-        for name, values in hits.items()
-    }
-    for name, values in aucs.items():
-        judges[name]["milestone_auc"] = round(float(np.mean(values)), 4)
+
+    def over_seeds(by_seed: dict[int, np.ndarray]) -> dict:
+        """Agreement over the seeds that got so far: a run may have been cut off before GRPO ended."""
+        found = agreement(list(by_seed.values()), [episodes[seed] for seed in by_seed])
+        return vars(found) | {"by_seed": {str(s): round(float(v.mean()), 4) for s, v in by_seed.items()}}
+
+    judges = {name: over_seeds(by_seed) for name, by_seed in hits.items()}
+    for name, auc_by_seed in aucs.items():
+        judges[name]["milestone_auc"] = round(float(np.mean(auc_by_seed)), 4)
     document = {
         "command": COMMAND.format(seeds=" ".join(str(run["seed"]) for run in runs)),
         "seeds": [run["seed"] for run in runs],
@@ -76,12 +78,21 @@ def main() -> None:
         "episodes": runs[0]["about"]["episodes"],
         "followed_by_a_milestone": runs[0]["about"]["followed_by_a_milestone"],
         "format_share": {
-            moment: round(float(np.mean([run["said"][moment]["format_share"] for run in runs])), 4)
-            for moment in runs[0]["said"]
+            moment: round(
+                float(
+                    np.mean([run["said"][moment]["format_share"] for run in runs if moment in run["said"]])
+                ),
+                4,
+            )
+            for moment in ("before", "warm_start", "after")
         },
         "minus": {
-            f"{one} - {other}": vars(
-                agreement([a - b for a, b in zip(hits[one], hits[other], strict=True)], episodes)
+            f"{one} - {other}": over_seeds(
+                {
+                    seed: values - hits[other][seed]
+                    for seed, values in hits[one].items()
+                    if seed in hits[other]
+                }
             )
             for one, other in DIFFERENCES
         },
@@ -159,7 +170,8 @@ def _rate(run: dict) -> float:
 def training_figures(folder: Path, runs: list[dict]) -> dict:
     """Speed and memory of the GRPO phase, from the metrics of the runs."""
     rates, peaks, rewards = [], [], []
-    for run in runs:
+    finished = [run for run in runs if "after" in run["said"]]
+    for run in finished:
         text = (folder / f"seed_{run['seed']}" / "grpo_metrics.jsonl").read_text("utf-8")
         lines = [line for line in map(json.loads, text.splitlines()) if "loss" in line]
         rates.append(float(np.median([line["completion_tokens_per_s"] for line in lines])))
@@ -168,8 +180,9 @@ def training_figures(folder: Path, runs: list[dict]) -> dict:
             [round(float(np.mean([line["reward"] for line in part])), 3) for part in (lines[:5], lines[-5:])]
         )
     return {
+        "seeds": [run["seed"] for run in finished],
         "device": runs[0]["device"],
-        "seconds": [run["seconds"] for run in runs],
+        "seconds": [run["seconds"] for run in finished],
         "completion_tokens_per_s": [round(rate, 1) for rate in rates],
         "gpu_memory_peak_mb": peaks,
         "reward_first_and_last_5_steps": rewards,
