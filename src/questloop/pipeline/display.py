@@ -84,7 +84,7 @@ class StageDisplay:
 
 def print_table(rows: list[Row], console: Console) -> None:
     """The closing table and what its columns mean."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")  # fits 80 columns
     for title in COLUMNS.values():
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:

@@ -38,20 +38,20 @@ COLUMNS = {
     "return_mean": "return",
     "return_per_1000_steps": "/1000",
     "unique_rooms": "rooms",
-    "milestones": "miles.",
+    "milestones": "miles",
     "shaping_weight": "shape",
     "judge_agreement": "alpha",
     "judge_tau": "tau",
-    "reward_model_accuracy": "RM acc",
-    "gold_accuracy": "RM gold",
+    "reward_model_accuracy": "pairs",
+    "gold_accuracy": "gold",
     "steps_per_second": "steps/s",
 }
 
 LEGEND = (
-    "return: mean of the episodes that ended, unshaped; /1000: reward per 1000 steps; miles.: milestones "
+    "return: mean of the episodes that ended, unshaped; /1000: reward per 1000 steps; miles: milestones "
     "reached; shape: weight of the earlier epochs' reward model; alpha: Krippendorff's, between the judges; "
-    "tau: Kendall's tau-b of their score against whether a new milestone followed; RM acc: reward model on "
-    "held-out pairs against the judges; RM gold: against what followed."
+    "tau: Kendall's tau-b of their score against whether a new milestone followed; pairs: share of held-out "
+    "pairs that the reward model orders as the judges do; gold: the same against what followed."
 )
 
 
