@@ -53,6 +53,7 @@ def render(store: Store, settings: Settings) -> str:
         maps=_maps(played, segments, gone, profile_for(Rom.load(settings.game.rom_path)).room_top),
         milestone_epochs=epochs,
         milestones=_milestones(played),
+        takeovers=_takeovers(played),
         segments=segments.best_and_worst(set(committed_epochs(store, Stage.EVALUATE)) - gone),
         calibration=_calibration(store, learned),
         reward_model=_reward_model(store, learned),
@@ -166,6 +167,30 @@ def _charts(played: dict[int, dict[str, Any]]) -> list[tuple[str, Markup]]:
 def _milestones(played: dict[int, dict[str, Any]]) -> list[tuple[str, list[int]]]:
     names = dict.fromkeys(name for info in played.values() for name in info["milestones"])
     return [(name, [info["milestones"].get(name, 0) for info in played.values()]) for name in names]
+
+
+def _takeovers(played: dict[int, dict[str, Any]]) -> list[tuple[str, list[int | None]]]:
+    """What the planner did, an epoch a column; none where it was off throughout."""
+    reports = [info.get("planner") for info in played.values()]
+    outcomes = dict.fromkeys(name for report in reports if report for name in report["takeovers"])
+    return [
+        *(
+            (
+                f"takeovers: {name}",
+                [report["takeovers"].get(name, 0) if report else None for report in reports],
+            )
+            for name in outcomes
+        ),
+        *(
+            (title, [report[key] if report else None for report in reports])
+            for title, key in (
+                ("steps played by plans", "steps"),
+                ("plans", "plans"),
+                ("invalid", "plans_invalid"),
+            )
+            if any(reports)
+        ),
+    ]
 
 
 def _calibration(store: Store, learned: list[int]) -> Markup | None:

@@ -48,13 +48,13 @@ class Game(Protocol):
 
 @dataclass
 class TakeoverReport:
-    """What happened since the last report. Latency is that of the planner's answers."""
+    """What happened since the last report."""
 
     outcomes: Counter[str] = field(default_factory=Counter)  # by "mode outcome"
     steps: int = 0  # played by plans
     plans: int = 0
     invalid: int = 0
-    latency_s: float = 0.0
+    waits: list[tuple[str, float]] = field(default_factory=list)  # mode and seconds until it was answered
 
     def add(self, other: TakeoverReport) -> None:
         """Take in another report."""
@@ -62,7 +62,15 @@ class TakeoverReport:
         self.steps += other.steps
         self.plans += other.plans
         self.invalid += other.invalid
-        self.latency_s += other.latency_s
+        self.waits += other.waits
+
+    def publish(self) -> None:
+        """Add to this process's metrics."""
+        for name, count in self.outcomes.items():
+            mode, _, outcome = name.partition(" ")
+            metrics.takeover_total.labels(mode, outcome).inc(count)
+        for mode, seconds in self.waits:
+            metrics.mode_latency_seconds.labels(mode).observe(seconds)
 
     def to_json(self) -> dict[str, Any]:
         """For an epoch's report."""
@@ -71,7 +79,9 @@ class TakeoverReport:
             "steps": self.steps,
             "plans": self.plans,
             "plans_invalid": self.invalid,
-            "plan_latency_s": self.latency_s / self.plans if self.plans else None,
+            "plan_latency_s": sum(seconds for _, seconds in self.waits) / len(self.waits)
+            if self.waits
+            else None,
         }
 
 
@@ -173,9 +183,7 @@ class Takeovers:
             self._count(slot, outcome)
 
     def _count(self, slot: int, outcome: str) -> None:
-        mode = self._states[slot].mode
-        self.latest.outcomes[f"{mode} {outcome}"] += 1
-        metrics.takeover_total.labels(mode.value, outcome).inc()
+        self.latest.outcomes[f"{self._states[slot].mode} {outcome}"] += 1
 
     def _scene(self, slot: int) -> Scene:
         return scene_of(self._game, slot)
@@ -210,8 +218,7 @@ class Takeovers:
 
     def _answer(self, mode: Mode, future: Future[Plan], seconds: float) -> tuple[Plan | None, str]:
         self.latest.plans += 1
-        self.latest.latency_s += seconds
-        metrics.mode_latency_seconds.labels(mode.value).observe(seconds)
+        self.latest.waits.append((mode.value, seconds))
         try:
             return future.result(), ""
         except InvalidPlan:

@@ -225,6 +225,7 @@ class Trainer:
             self._note_episodes(sample.report)
             if self._planner is not None and sample.report.planner is not None:
                 self._planner.add(sample.report.planner)
+                sample.report.planner.publish()
         if self._archive is not None:
             self._archive.merge(sample.report.delta for sample in update.samples if sample.report.delta)
         self._exports.add([sample.trace for sample in update.samples if sample.trace is not None])
