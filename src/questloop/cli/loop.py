@@ -102,13 +102,20 @@ def rollouts(
 
 
 def reward_model(
-    store: StoreUrl = None, epoch: EpochNumber = None, config: Config = None, as_json: AsJson = False
+    pairwise: Annotated[
+        bool, typer.Option("--pairwise", help="learn from `questloop judge compare` in place of scores")
+    ] = False,
+    store: StoreUrl = None,
+    epoch: EpochNumber = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Learn the reward model from an epoch's scores and those of the epochs before.
 
-    Example:
+    Examples:
 
         EPOCH=3 questloop reward-model --json
+        questloop judge compare --epoch 3 --pairs 500 && EPOCH=3 questloop reward-model --pairwise
     """
     from questloop.pipeline import stages
     from questloop.pipeline.context import open_context
@@ -118,7 +125,7 @@ def reward_model(
     settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
     number = settings.loop.epoch
     with open_context(settings) as context, Display(context).stage(number, Stage.REWARD_MODEL) as bar:
-        commit = stages.reward_model(context, number, bar.counting)
+        commit = stages.reward_model(context, number, bar.counting, pairwise)
     _print_info(commit.info, as_json)
 
 

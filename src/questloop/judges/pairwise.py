@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from questloop.errors import UsageError
+from questloop.errors import BadDataError, UsageError
 from questloop.judges.evaluate import Load
 from questloop.judges.request import Case, prepare
 from questloop.judges.rubric import PAIRWISE
@@ -21,7 +21,7 @@ from questloop.judges.segment import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.settings import JudgeSettings
 from questloop.storage import keys
-from questloop.storage.store import Store, StoredObject
+from questloop.storage.store import NotFound, Store, StoredObject
 
 SEPARATOR = "\nB:\n"
 
@@ -102,6 +102,28 @@ async def compare_epoch(
     lines = b"".join(item.model_dump_json().encode() + b"\n" for item in found)
     written = store.put(keys.preferences(epoch), lines, durable=True)
     return summarise_pairs(found, outcomes or {}), written
+
+
+def read_preferences(store: Store, epoch: int) -> list[Preference]:
+    """What `compare_epoch` wrote; `BadDataError` where nothing was compared, or a line is none."""
+    key = keys.preferences(epoch)
+    try:
+        lines = store.get(key).splitlines()
+    except NotFound:
+        raise BadDataError(
+            f"{key} is missing: compare segments by `EPOCH={epoch} questloop judge compare`"
+        ) from None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(Preference.model_validate_json(line))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise BadDataError(
+                f"{key} line {number}: {place}: {first['msg']}; run `questloop judge compare` again"
+            ) from None
+    return found
 
 
 def preference(a: str, b: str, ab: JudgeScores, ba: JudgeScores) -> Preference:

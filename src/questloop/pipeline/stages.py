@@ -10,6 +10,7 @@ from questloop.episodes.retention import retired_epochs
 from questloop.errors import BadDataError, UsageError
 from questloop.game.observation import OBSERVATION_VERSION
 from questloop.judges.evaluate import evaluate_epoch
+from questloop.judges.pairwise import read_preferences
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline.context import Context
 from questloop.pipeline.judging import outcomes, segment_infos, with_judges
@@ -21,7 +22,7 @@ from questloop.telemetry import metrics
 from questloop.training.plan import EpochPlan, Progress
 
 if TYPE_CHECKING:
-    from questloop.reward_model.preferences import JudgedSegment
+    from questloop.reward_model.preferences import JudgedSegment, Preferences
     from questloop.training.trainer import Trainer
 
 REWARD_MODEL_EPOCHS = 4
@@ -126,8 +127,13 @@ def _withdraw_scores(store: Store, epoch: int) -> None:
     store.delete([keys.commit(epoch, Stage.EVALUATE)])
 
 
-def reward_model(context: Context, epoch: int, progress: Counter | None = None) -> Commit:
-    """Learn the reward model from the scores of the newest judged epochs."""
+def reward_model(
+    context: Context, epoch: int, progress: Counter | None = None, pairwise: bool = False
+) -> Commit:
+    """Learn the reward model from the scores of the newest judged epochs.
+
+    With `pairwise`, from what `questloop judge compare` found in them, in place of comparing scores.
+    """
     from questloop.reward_model.network import RewardModel  # torch: judging does without it
     from questloop.reward_model.train import train_reward_model
 
@@ -143,8 +149,10 @@ def reward_model(context: Context, epoch: int, progress: Counter | None = None) 
     if earlier:
         key = keys.reward_model(earlier[-1])
         previous = RewardModel.load(store.get(key), key, OBSERVATION_VERSION)
+    newest = judged[-REWARD_MODEL_EPOCHS:]
     model, report = train_reward_model(
-        judged_segments(store, judged[-REWARD_MODEL_EPOCHS:]),
+        judged_segments(store, newest),
+        comparisons=compared_segments(store, newest) if pairwise else None,
         observation_version=OBSERVATION_VERSION,
         gamma=context.settings.training.gamma,
         seed=context.run.seed + epoch,
@@ -178,6 +186,29 @@ def judged_segments(store: Store, epochs: Iterable[int]) -> Iterator[JudgedSegme
                 outcome=None if outcome is None else float(outcome),
                 milestones=len(view.states[-1]["state"].get("milestones", ())),
             )
+
+
+def compared_segments(store: Store, epochs: Iterable[int]) -> Preferences:
+    """The pairs that were judged side by side, as indices into `judged_segments` of the same epochs.
+
+    Raises `BadDataError` where an epoch was not compared, or no pair of it has a judgement.
+    """
+    from questloop.reward_model.preferences import Preferences
+
+    index: dict[str, int] = {}
+    pairs = []
+    for epoch in epochs:
+        for line in read_scores(store, epoch):
+            if line.weighted is not None:
+                index[line.segment_id] = len(index)
+        for item in read_preferences(store, epoch):
+            if item.p is not None and item.a in index and item.b in index:
+                pairs.append((index[item.a], index[item.b], item.p))
+    if not pairs:
+        raise BadDataError(
+            "no two judged segments were compared: ask for more by `questloop judge compare --pairs 500`"
+        )
+    return Preferences.of(pairs)
 
 
 def _spread(line: SegmentScores) -> float:

@@ -73,6 +73,15 @@ class Preferences:
         return Preferences(self.a[chosen], self.b[chosen], self.label[chosen], self.weight[chosen])
 
     @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int, float]]) -> Preferences:
+        """Comparisons `(a, b, P(a is better))` that a judge made side by side, each with a weight of 1."""
+        rows = list(pairs)
+        a, b, label = (np.array([row[column] for row in rows]) for column in range(3))
+        return cls(
+            a.astype(np.int64), b.astype(np.int64), label.astype(np.float32), np.ones(len(rows), np.float32)
+        )
+
+    @classmethod
     def joined(cls, parts: Iterable[Preferences]) -> Preferences:
         """One after the other."""
         columns = zip(*((each.a, each.b, each.label, each.weight) for each in (_NONE, *parts)), strict=True)
