@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test lint bench chaos manifests rom clean help
+.PHONY: setup demo test test-long lint bench chaos manifests rom clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -16,8 +16,11 @@ setup: $(VENV)/.base  ## the environment in .venv, nothing else
 demo: $(VENV)/.base  ## play the bundled game: train, judge, reward model, shaped training
 	$(BIN)/questloop demo $(ARGS)
 
-test: $(VENV)/.dev lint  ## every check and test
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not full" $(ARGS)
+test: $(VENV)/.dev lint  ## every check, and every test that takes less than a minute
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not long and not full" $(ARGS)
+
+test-long: $(VENV)/.dev  ## whole runs: kill -9 in every stage, S3, Ray cluster, container, chaos
+	$(BIN)/pytest -n 2 --dist loadgroup -m "long and not full" $(ARGS)
 
 lint: $(VENV)/.dev  ## style, types and the floors of the house
 	$(BIN)/ruff check .

@@ -48,7 +48,7 @@ def test_every_copied_path_is_there_and_not_ignored():
             assert path in allowed, path
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_build_steps_run(tmp_path):
     """All of them but the download of what is installed here already: that is read from this environment."""
     context, target = tmp_path / "context", tmp_path / "image"
@@ -78,7 +78,7 @@ def test_the_build_steps_run(tmp_path):
     assert re.match(r"\d+\.\d+", version.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not can_become_any_user(), reason="needs setpriv and root to become another user")
 def test_a_training_epoch_runs_as_any_user_with_a_read_only_home(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from .chaos import chaos, went_well
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.timeout(400)
 @pytest.mark.filterwarnings("ignore")

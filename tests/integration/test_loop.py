@@ -128,6 +128,7 @@ def test_the_auditor_finds_the_run_whole(reference):
     assert found["models"] == 4, "a checkpoint and a reward model an epoch"
 
 
+@pytest.mark.long
 def test_killed_in_every_stage_and_stopped_by_sigterm_it_is_the_same_run(reference, tmp_path):
     folder, _ = reference
     store_path = tmp_path / "store"
@@ -187,6 +188,7 @@ def wait_for_stage(folder: Path, epoch: int, stage: Stage, process: subprocess.P
     raise AssertionError(f"stage {stage} was never seen")
 
 
+@pytest.mark.long
 def test_the_same_run_on_a_real_s3_server(reference, s3_server):
     folder, _ = reference
     document = demo("s3://one", **s3_server.environment())
@@ -238,6 +240,7 @@ def test_a_judge_that_does_not_answer_stops_the_run_and_keeps_the_rollouts(refer
     assert read_commit(open_store(str(store)), 0, Stage.EVALUATE) is None
 
 
+@pytest.mark.long
 def test_a_damaged_reward_model_is_named_with_its_remedy(reference, tmp_path):
     folder, _ = reference
     store = tmp_path / "store"
