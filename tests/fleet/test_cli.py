@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ def place(tmp_path_factory):
         "SWEEP_INTERVAL_S": "0.2",
         "WATCH_INTERVAL_S": "0.2",
         "POLL_INTERVAL_S": "1",
+        "PYTHONUNBUFFERED": "1",
     }
     with open(folder / "up.log", "wb") as log:
         up = subprocess.Popen(
@@ -43,6 +45,9 @@ def place(tmp_path_factory):
             stdout=log,
             stderr=log,
         )
+        while "submit a job" not in (folder / "up.log").read_text():
+            assert up.poll() is None, (folder / "up.log").read_text()
+            time.sleep(0.1)
         yield folder, environment
         up.send_signal(signal.SIGINT)
         assert up.wait(60) == 0, (folder / "up.log").read_text()

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
@@ -142,7 +143,15 @@ def state_seconds(starts: StartStates, rounds: int) -> tuple[list[float], list[f
 
 
 def emulator_mb(starts: StartStates, emulators: int = 16, frames: int = 0) -> tuple[float, float]:
-    """Memory an emulator beyond the first, MB, fresh and after `frames` frames of each."""
+    """Memory an emulator beyond the first, MB, fresh and after `frames` frames of each.
+
+    Measured in a new process: this one may have freed memory to use again.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_emulator_mb, starts, emulators, frames).result()
+
+
+def _emulator_mb(starts: StartStates, emulators: int, frames: int) -> tuple[float, float]:
     env = bench_env(1, starts)
     obs = np.zeros((emulators, *env.observation_shape), np.float32)
     env.reset(obs[:1])
