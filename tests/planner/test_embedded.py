@@ -76,7 +76,7 @@ def simulate(view: View, plan) -> View:
     return View(room, hero, view.riddle, plates=view.plates)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_200_generated_rooms_are_solved_through_the_request_document():
     rng = random.Random(7)
     for _ in range(200):
