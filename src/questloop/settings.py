@@ -156,7 +156,7 @@ class ExplorationSettings(_Group):
     hint_interval: int = Field(0, ge=0, description="steps between strategic hints; not built yet")
 
     @model_validator(mode="after")
-    def _only_what_is_built(self) -> ExplorationSettings:
+    def _goes_together(self) -> ExplorationSettings:
         if self.sil_coef and not self.awr_top_k:
             raise ValueError(
                 f"SIL_COEF={self.sil_coef} imitates the AWR_TOP_K best segments: set AWR_TOP_K, say to 8"

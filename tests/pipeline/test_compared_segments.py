@@ -3,8 +3,9 @@
 import pytest
 
 from questloop.errors import BadDataError
+from questloop.judges.lines import to_jsonl
 from questloop.judges.pairwise import Preference
-from questloop.judges.scores import SegmentScores, to_jsonl
+from questloop.judges.scores import SegmentScores
 from questloop.pipeline.stages import compared_segments
 from questloop.storage import keys
 from questloop.storage.store import open_store

@@ -8,6 +8,7 @@ import pytest
 from questloop.game.profiles.mossgrove import PROFILE, TERRAIN
 from questloop.game.terrain import Riddle
 from questloop.planner.room import Direction
+from questloop.planner.takeover import _PuzzleTable
 from questloop.planner.view import View, is_puzzle_state, view_of
 
 GAME = Path(__file__).parents[2] / "games/mossgrove"
@@ -67,3 +68,12 @@ def test_a_view_survives_its_json(table, found, room):
     table.set_up(found[f"room {room}"], 0)
     view = view_of(table.scene, PROFILE)
     assert View.from_json(view.to_json()) == view
+
+
+@pytest.mark.parametrize("sword", [0, 1])
+@pytest.mark.parametrize("room", ["4:11", "4:22", "5:22", "5:30", "5:32"])
+def test_a_takeover_looks_for_the_same_puzzle_rooms(table, found, room, sword):
+    table.set_up(found[f"room {room}"], 0)
+    table.columns.sword_level[0] = sword
+    expected = is_puzzle_state(table.scene.state, PROFILE)
+    assert _PuzzleTable(PROFILE)(table.columns).tolist() == [expected]

@@ -15,6 +15,11 @@ class Riddle(StrEnum):
     TORCHES = "torches"  # every torch lit with the blade
     ENEMIES = "enemies"  # every enemy beaten
 
+    @property
+    def needs_blade(self) -> bool:
+        """Whether nobody without a sword can solve it."""
+        return self in (Riddle.TORCHES, Riddle.ENEMIES)
+
 
 @dataclass(frozen=True)
 class PuzzleRoom:

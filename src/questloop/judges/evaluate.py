@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from questloop.errors import UsageError
 from questloop.judges.ensemble import combine
 from questloop.judges.journal import open_pass
+from questloop.judges.lines import to_jsonl
 from questloop.judges.request import Case, prepare, prompt_tokens
 from questloop.judges.rubric import JUDGES
-from questloop.judges.scores import to_jsonl
 from questloop.judges.seat import Cases, Progress, Seat, run_lanes
 from questloop.judges.segment import Segment, SegmentInfo
 from questloop.judges.selection import POLICY, select

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from questloop.errors import BadDataError
 from questloop.judges.agreement import rank_correlation
+from questloop.judges.lines import from_jsonl, to_jsonl
 from questloop.judges.scores import Score, SegmentScores
 from questloop.storage import keys
 from questloop.storage.store import NotFound, Store
@@ -53,21 +53,17 @@ def read_labels(store: Store, epoch: int) -> dict[str, float]:
     """Labels by segment id; a later label of a segment replaces an earlier one. Empty without labels."""
     key = keys.labels(epoch)
     try:
-        lines = store.get(key).splitlines()
+        data = store.get(key)
     except NotFound:
         return {}
-    try:
-        labels = [Label.model_validate_json(line) for line in lines]
-    except ValidationError as error:
-        raise BadDataError(f"{key}: {error.errors()[0]['msg']}; mend or delete the file") from None
+    labels = from_jsonl(Label, data, key, "mend or delete the file")
     return {label.segment_id: label.score for label in labels}
 
 
 def write_labels(store: Store, epoch: int, labels: Mapping[str, float]) -> None:
     """Replace the epoch's labels."""
     lines = [Label(segment_id=segment, score=score) for segment, score in labels.items()]
-    data = b"".join(line.model_dump_json().encode() + b"\n" for line in lines)
-    store.put(keys.labels(epoch), data, durable=True)
+    store.put(keys.labels(epoch), to_jsonl(lines), durable=True)
 
 
 def compare(scores: Iterable[SegmentScores], labels: Mapping[str, float]) -> LabelAgreement:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from questloop.errors import BadDataError, UsageError
 from questloop.judges.evaluate import Load
+from questloop.judges.lines import from_jsonl, to_jsonl
 from questloop.judges.request import Case, prepare
 from questloop.judges.rubric import PAIRWISE
 from questloop.judges.scores import JudgeScores, Score
@@ -99,8 +100,7 @@ async def compare_epoch(
     async with Cases(len(asked), make, ahead=2 * client.settings.llm_concurrency) as cases:
         await run_lanes([seat], cases, progress)
     found = [preference(a, b, seat.answers[pair_id(a, b)], seat.answers[pair_id(b, a)]) for a, b in chosen]
-    lines = b"".join(item.model_dump_json().encode() + b"\n" for item in found)
-    written = store.put(keys.preferences(epoch), lines, durable=True)
+    written = store.put(keys.preferences(epoch), to_jsonl(found), durable=True)
     return summarise_pairs(found, outcomes or {}), written
 
 
@@ -108,22 +108,12 @@ def read_preferences(store: Store, epoch: int) -> list[Preference]:
     """What `compare_epoch` wrote; `BadDataError` where nothing was compared, or a line is none."""
     key = keys.preferences(epoch)
     try:
-        lines = store.get(key).splitlines()
+        data = store.get(key)
     except NotFound:
         raise BadDataError(
             f"{key} is missing: compare segments by `EPOCH={epoch} questloop judge compare`"
         ) from None
-    found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found.append(Preference.model_validate_json(line))
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise BadDataError(
-                f"{key} line {number}: {place}: {first['msg']}; run `questloop judge compare` again"
-            ) from None
-    return found
+    return from_jsonl(Preference, data, key, "run `questloop judge compare` again")
 
 
 def preference(a: str, b: str, ab: JudgeScores, ba: JudgeScores) -> Preference:

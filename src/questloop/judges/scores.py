@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from questloop.errors import BadDataError
+from questloop.judges.lines import from_jsonl, to_jsonl
 from questloop.judges.rubric import Criterion
 from questloop.storage import keys
 from questloop.storage.store import Store
@@ -115,27 +115,7 @@ class SegmentScores(_Frozen):
 def read_scores(store: Store, epoch: int) -> list[SegmentScores]:
     """The scores of a judged epoch; `NotFound` where it was not judged."""
     key = keys.scores(epoch)
-    return from_jsonl(store.get(key), key)
-
-
-def to_jsonl(scores: Iterable[SegmentScores]) -> bytes:
-    """One JSON object a line."""
-    return b"".join(line.model_dump_json().encode() + b"\n" for line in scores)
-
-
-def from_jsonl(data: bytes, where: str) -> list[SegmentScores]:
-    """Lines back into scores; `where` names the file in an error."""
-    scores = []
-    for number, line in enumerate(data.splitlines(), start=1):
-        try:
-            scores.append(SegmentScores.model_validate_json(line))
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise BadDataError(
-                f"{where} line {number}: {place}: {first['msg']}; judge the epoch again"
-            ) from None
-    return scores
+    return from_jsonl(SegmentScores, store.get(key), key, "judge the epoch again")
 
 
 def digest(scores: Iterable[SegmentScores]) -> str:

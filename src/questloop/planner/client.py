@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from questloop.game.profile import Profile
 from questloop.llm.client import ChatClient
-from questloop.llm.reply import ChatError
 from questloop.llm.routes import Role
 from questloop.llm.structured import ParseError, parse_object
 from questloop.planner import embedded
@@ -125,7 +124,3 @@ class RemotePlanner:
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-
-REFUSALS = (InvalidPlan, ChatError)
-"""what a plan's future may raise"""

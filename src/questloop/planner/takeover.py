@@ -17,7 +17,6 @@ from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns
 from questloop.game.profile import Profile
 from questloop.game.state import state_of
-from questloop.game.terrain import Riddle
 from questloop.llm.reply import ChatError
 from questloop.planner.client import Planner, request
 from questloop.planner.executor import Abort, Executor
@@ -243,7 +242,7 @@ class _PuzzleTable:
         self._blade = np.zeros(8 * 256, np.bool_)
         for (group, room), puzzle in profile.terrain.puzzles.items():
             self._solved[group << 8 | room] = puzzle.solved
-            self._blade[group << 8 | room] = puzzle.riddle in (Riddle.ENEMIES, Riddle.TORCHES)
+            self._blade[group << 8 | room] = puzzle.riddle.needs_blade
 
     def __call__(self, columns: Columns) -> NDArray[np.bool_]:
         place = columns.place & 2047

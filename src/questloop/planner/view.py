@@ -147,14 +147,11 @@ def is_dialog_state(state: GameState) -> bool:
 
 
 def is_puzzle_state(state: GameState, profile: Profile) -> bool:
-    """Whether the hero stands, in control, in a room whose riddle is not solved, and can solve it.
-
-    Enemies and torches ask for a blade.
-    """
+    """Whether the hero stands, in control, in a room whose riddle is not solved, and can solve it."""
     puzzle = puzzle_of(state, profile)
     if puzzle is None or not state.has_control:
         return False
-    return puzzle.riddle in (Riddle.BLOCK, Riddle.BUTTON) or state.sword_level > 0
+    return state.sword_level > 0 or not puzzle.riddle.needs_blade
 
 
 def _inside(pixel: int, cells: int) -> int:

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import ray
@@ -16,13 +16,15 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME
 
 from questloop.errors import UnavailableError
-from questloop.planner.takeover import Takeovers
 from questloop.training.batch_env import BatchEnv
 from questloop.training.learner import QuestLearner, as_rllib
 from questloop.training.network import VectorModule, VisualModule
 from questloop.training.rollout import Rollout, concatenate
 from questloop.training.runner import QuestRunner, Sample
 from questloop.training.starts import Guidance
+
+if TYPE_CHECKING:
+    from questloop.planner.takeover import Takeovers
 
 _MOST_LOST = 3  # times each
 _RESTORE_TRIES = 60

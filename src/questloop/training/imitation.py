@@ -56,8 +56,10 @@ def demonstrations(store: Store, epoch: int, top_k: int) -> tuple[Demonstration,
 
     Where scores are equal, the episode with the higher raw return comes first.
     """
+    if not top_k:
+        return ()
     judged = next((e for e in range(epoch - 1, -1, -1) if read_commit(store, e, Stage.EVALUATE)), None)
-    if judged is None or not top_k:
+    if judged is None:
         return ()
     reader = SegmentReader(store)
     stored = set(reader.list(judged))

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from questloop.exploration.archive import Delta
-from questloop.planner.takeover import TakeoverReport
 from questloop.rewards.boundary import Boundary
 from questloop.telemetry import metrics
 from questloop.training.rollout import Rollout
+
+if TYPE_CHECKING:
+    from questloop.planner.takeover import TakeoverReport
 
 
 @dataclass

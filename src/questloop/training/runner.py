@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -17,12 +17,14 @@ from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
 from questloop.episodes.trace import Trace
-from questloop.planner.takeover import Takeovers
 from questloop.rewards.boundary import Boundary
 from questloop.training.meter import SlotReport
 from questloop.training.rollout import Rollout
 from questloop.training.starts import Guidance
 from questloop.training.streams import load_stream_states, slot_streams, stream_states
+
+if TYPE_CHECKING:
+    from questloop.planner.takeover import Takeovers
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import ray
@@ -15,8 +15,6 @@ from questloop.errors import UsageError
 from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
 from questloop.game.observation import OBSERVATION_SIZE
-from questloop.planner.client import planner_of
-from questloop.planner.takeover import TakeoverReport, Takeovers
 from questloop.settings import LLMSettings, Settings, load
 from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
@@ -33,6 +31,9 @@ from questloop.training.potentials import find_potential
 from questloop.training.shaper import Shaper
 from questloop.training.starts import Guidance
 from questloop.training.world import World, game_world
+
+if TYPE_CHECKING:
+    from questloop.planner.takeover import TakeoverReport, Takeovers
 
 _NO_HASH = "0" * 64
 
@@ -76,7 +77,7 @@ class Trainer:
         self._meter.start_epoch()
         self._rooms = RoomMeter()
         self._losses = Averages()
-        self._planner = TakeoverReport() if self.world.plays_by_plan else None
+        self._planner = _new_report() if self.world.plays_by_plan else None
         self._exports.start_epoch(plan)
         self.algorithm.guidance = Guidance(self._archive, self._curriculum)
         step, updates, lost = plan.step_start, 0, 0
@@ -300,8 +301,19 @@ class Trainer:
         return [*archive, *written, *export_rllib(self.store, plan.epoch, self.algorithm)]
 
 
+def _new_report() -> TakeoverReport:
+    from questloop.planner.takeover import TakeoverReport
+
+    return TakeoverReport()
+
+
 def make_takeovers(llm: LLMSettings, frame_skip: int, env: Any) -> Takeovers:
     """The takeovers of a runner's environment; one planner a runner, with the key of its own environment."""
+    from questloop.planner.client import (
+        planner_of,  # with its HTTP client: a run without a planner does without
+    )
+    from questloop.planner.takeover import Takeovers
+
     llm = llm.model_copy(update={"llm_api_key": load().llm.llm_api_key})
     return Takeovers(env, planner_of(llm), frame_skip)
 

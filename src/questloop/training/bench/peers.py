@@ -6,7 +6,6 @@ Both get the vectorised environment, which serves them better than 32 single one
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, Protocol, Self
 
 import gymnasium as gym
@@ -200,6 +199,3 @@ def _sb3_env(starts: StartStates, slots: int) -> Any:
             return [False] * slots
 
     return Slots()
-
-
-PeerFactory = Callable[[StartStates], Peer]

@@ -1,0 +1,30 @@
+"""JSON lines: a file of models, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from questloop.errors import BadDataError
+
+_Line = TypeVar("_Line", bound=BaseModel)
+
+
+def to_jsonl(items: Iterable[BaseModel]) -> bytes:
+    """One JSON object a line."""
+    return b"".join(item.model_dump_json().encode() + b"\n" for item in items)
+
+
+def from_jsonl(model: type[_Line], data: bytes, where: str, remedy: str) -> list[_Line]:
+    """Lines back into models; `BadDataError` says `where`, in which line and what, and the `remedy`."""
+    found = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            found.append(model.model_validate_json(line))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise BadDataError(f"{where} line {number}: {place}: {first['msg']}; {remedy}") from None
+    return found
