@@ -79,7 +79,7 @@ def test_the_build_steps_run(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(not can_become_any_user(), reason="needs setpriv and root to become another user")
 def test_a_training_epoch_runs_as_any_user_with_a_read_only_home(tmp_path):
     home, work = tmp_path / "home", tmp_path / "work"

@@ -22,7 +22,7 @@ from questloop.storage.store import NotFound, open_store
 ROOT = Path(__file__).parents[2]
 STEPS = 8_192
 
-pytestmark = [pytest.mark.long, pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.integration, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
