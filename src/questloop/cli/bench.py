@@ -24,9 +24,10 @@ def bench(
 
     Example: questloop bench --json --output build/bench.json
     """
+    from questloop.training.bench.profiling import profile_training
     from questloop.training.bench.run import run_bench
 
-    report = run_bench(full, profile, say=lambda text: typer.echo(f"  {text}", err=True))
+    report = run_bench(full, say=lambda text: typer.echo(f"  {text}", err=True))
     document = json.dumps(report.to_json(), allow_nan=False, indent=1)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -35,8 +36,8 @@ def bench(
         typer.echo(document)
     else:
         _print_table(report)
-    if report.profile:
-        typer.echo(report.profile, err=as_json)
+    if profile:
+        typer.echo(profile_training(), err=as_json)
 
 
 def _print_table(report: BenchReport) -> None:

@@ -64,7 +64,6 @@ class BenchReport:
 
     machine: dict[str, Any]
     figures: dict[str, Figure] = field(default_factory=dict)
-    profile: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The document of `questloop bench --json`."""

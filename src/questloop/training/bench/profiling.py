@@ -9,9 +9,9 @@ from functools import partial
 
 from ray.rllib.core.learner.training_data import TrainingData
 
-from questloop.game.start_states import StartStates
 from questloop.settings import load
 from questloop.training.autoscale import Layout
+from questloop.training.bench.game import bench_starts
 from questloop.training.learner import QuestLearner, as_rllib
 from questloop.training.rollout import Rollout
 from questloop.training.runner import QuestRunner
@@ -22,9 +22,10 @@ _LAYOUT = Layout(1, 32, 128)
 _LINES = 25
 
 
-def profile_training(starts: StartStates) -> str:
+def profile_training() -> str:
     """The functions that a rollout and an update spend their time in, one process, one batch each."""
     settings = load(flags={"ppo_epochs": 4})
+    starts = bench_starts(busy=True)
     world = game_world(settings)
     config = quest_config(settings, world, _LAYOUT, seed=0)
     config.batch_env = partial(world.build, starts=starts)  # type: ignore[call-arg]

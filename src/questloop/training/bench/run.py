@@ -17,7 +17,6 @@ from questloop.training.bench import game
 from questloop.training.bench.figures import BenchReport, Figure, describe_machine
 from questloop.training.bench.ours import Ours, Parts
 from questloop.training.bench.peers import Peer, StableBaselines3, StockRLlib
-from questloop.training.bench.profiling import profile_training
 from questloop.training.bench.scaling import sampling_rates
 from questloop.training.cluster import start_local
 
@@ -54,7 +53,7 @@ class _Rounds:
         return Figure.of([factor * rate for rate in self.rates[name]], target)
 
 
-def run_bench(full: bool = False, profile: bool = False, say: Say = lambda _: None) -> BenchReport:
+def run_bench(full: bool = False, say: Say = lambda _: None) -> BenchReport:
     """Measure everything; minutes on a quiet machine, hours with `full`."""
     report = BenchReport(describe_machine())
     rounds = _ROUNDS_FULL if full else _ROUNDS
@@ -74,9 +73,6 @@ def run_bench(full: bool = False, profile: bool = False, say: Say = lambda _: No
     report.figures |= _training_figures(on_busy, on_shipped)
     ray.shutdown()
     report.figures |= _scaling(rounds, say)
-    if profile:
-        say("profile")
-        report.profile = profile_training(busy)
     return report
 
 
