@@ -29,15 +29,14 @@ class EpisodeFacts:
 def outcome(last_step: int, facts: EpisodeFacts) -> bool | None:
     """Whether a milestone was first reached in the HORIZON_STEPS after `last_step`.
 
-    None while the window is cut short by a time limit or an episode that goes on, and for a segment that
-    nothing follows.
+    Known once the whole window was played, or the game ended inside it. A window that a time limit or the
+    epoch's end cuts short is unknown, also where a milestone was already reached in it: counting those alone
+    would make milestones look more frequent than they are. So is a segment that nothing follows.
     """
     end = last_step + HORIZON_STEPS
-    if any(last_step < step <= end for step in facts.milestones.values()):
-        return True
-    if facts.steps <= last_step:
+    if facts.steps <= last_step or not (facts.steps >= end or facts.terminated):
         return None
-    return False if facts.steps >= end or facts.terminated else None
+    return any(last_step < step <= end for step in facts.milestones.values())
 
 
 def known_outcomes(episodes: Iterable[EpisodeFacts]) -> dict[str, bool]:
