@@ -139,6 +139,9 @@ class RewardSettings(_Group):
     reward_death: float = Field(-2.0, description="a death")
     reward_dialog: float = Field(0.2, description="first dialog with a text index in an episode")
     reward_revisit: float = Field(-0.001, description="a step onto a tile visited before")
+    reward_hint: float = Field(
+        0.1, ge=0, le=1, description="a hint's target reached, 20 an episode at most; needs HINT_INTERVAL"
+    )
 
 
 class ExplorationSettings(_Group):
@@ -153,17 +156,13 @@ class ExplorationSettings(_Group):
     sil_coef: float = Field(0, ge=0, description="weight of self-imitation on those segments")
     curriculum: bool = Field(False, description="start states advance with milestones")
     planner: bool = Field(False, description="the planner takes over in dialogs and puzzles")
-    hint_interval: int = Field(0, ge=0, description="steps between strategic hints; not built yet")
+    hint_interval: int = Field(0, ge=0, description="steps between strategic hints; 0: none")
 
     @model_validator(mode="after")
     def _goes_together(self) -> ExplorationSettings:
         if self.sil_coef and not self.awr_top_k:
             raise ValueError(
                 f"SIL_COEF={self.sil_coef} imitates the AWR_TOP_K best segments: set AWR_TOP_K, say to 8"
-            )
-        if self.hint_interval:
-            raise ValueError(
-                f"HINT_INTERVAL={self.hint_interval} is not built yet (docs/roadmap.md); leave it off"
             )
         return self
 

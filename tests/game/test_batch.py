@@ -32,6 +32,17 @@ def test_each_slot_follows_its_own_action(batch):
     assert moved[:, 2].tolist() == [4] * 5
 
 
+def test_a_paused_slot_stands_still_and_goes_on_from_there(batch):
+    before = batch.taps.copy()
+    batch.paused |= {1, 3}
+    for _ in range(2):
+        after = batch.step(np.full(5, Action.RIGHT, np.uint8))
+    np.testing.assert_array_equal(after[[1, 3]], before[[1, 3]])
+    assert ((after[[0, 2, 4], 2].astype(int) - before[[0, 2, 4], 2]) % 256).tolist() == [8] * 3
+    batch.paused.clear()
+    assert batch.step(np.full(5, Action.NOP, np.uint8))[1, 2] == (int(before[1, 2]) + 4) % 256
+
+
 def test_a_slot_is_reset_alone(batch, toy_rom):
     state = batch.save(0)
     batch.step(np.full(5, Action.RIGHT, np.uint8))

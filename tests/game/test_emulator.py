@@ -90,6 +90,15 @@ def test_states_restore_memory_and_screen(emulator):
     assert emulator.frame().shape == (144, 160, 3)
 
 
+def test_a_picture_leaves_the_game_where_it_was(emulator):
+    emulator.step(Action.RIGHT, 4)
+    before = read(emulator)
+    picture = emulator.picture()
+    assert read(emulator) == before
+    emulator.step(Action.NOP, 1, render=True)
+    np.testing.assert_array_equal(emulator.frame(), picture)
+
+
 def test_reset_is_power_on(emulator, toy_rom):
     emulator.reset()
     fresh = Emulator(toy_rom, LAYOUT)

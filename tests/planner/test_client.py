@@ -1,6 +1,11 @@
 """The same request, in process and over HTTP; replies that are no plans."""
 
+import io
+import json
+
+import numpy as np
 import pytest
+from PIL import Image
 
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.llm.reply import ChatError
@@ -28,6 +33,24 @@ def test_the_embedded_planner_says_the_same_over_http(document, mode):
     assert there == here
 
 
+def test_a_picture_goes_to_the_route_of_vision(document):
+    asked = []
+
+    def look(request):
+        asked.append(request.user)
+        return {"macros": [{"do": "ATTACK"}]}
+
+    picture = np.full((144, 160, 3), 96, np.uint8)
+    with LocalServer({"embedded-planner-vision": look}) as server:
+        remote = RemotePlanner(LLMSettings(), server.url)
+        assert remote.sees
+        plan = remote.ask(Mode.PUZZLE, document, picture).result(60)
+        remote.close()
+    assert plan.macros[0].do == "ATTACK"
+    assert json.loads(asked[0].text) == document
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(asked[0].png))), picture)
+
+
 def test_a_reply_without_a_plan_is_refused(document):
     with LocalServer({"embedded-planner-puzzle": lambda _: {"macros": [{"do": "FLY"}]}}) as server:
         remote = RemotePlanner(LLMSettings(), server.url)
@@ -39,9 +62,9 @@ def test_a_reply_without_a_plan_is_refused(document):
 
 
 def test_the_system_message_is_the_prompt_of_its_version(document):
-    system, user = messages(document)
+    system, user = messages(prompt(), document)
     assert system["content"] == prompt()
-    assert '"version":1' in user["content"]
+    assert '"version":2' in user["content"]
     assert len(user["content"]) < 3_000
 
 

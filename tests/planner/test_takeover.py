@@ -17,11 +17,14 @@ NOP = np.array([Action.NOP], np.uint8)
 class Refusing:
     """A fake planner: every plan is refused with an error, or never comes."""
 
-    def __init__(self, error=None):
-        self.error, self.asked = error, 0
+    def __init__(self, error=None, sees=False):
+        self.error, self.sees, self.asked = error, sees, 0
+        self.pictures, self.failed = [], []
 
-    def ask(self, mode, document):
+    def ask(self, mode, document, picture=None):
         self.asked += 1
+        self.pictures.append(picture)
+        self.failed.append(document.get("failed"))
         future = Future()
         if self.error is not None:
             future.set_exception(self.error)
@@ -71,13 +74,31 @@ def test_without_a_plan_the_policy_plays_on_and_the_planner_rests(table, found, 
     assert all(masks[20:])
 
 
-def test_a_game_that_waits_for_its_plan_presses_nothing(table, found):
+def test_a_game_that_waits_for_its_plan_stands_still(table, found):
     table.set_up(found["room 4:11"], 0)
     takeovers = Takeovers(table, Refusing(), 4)
-    before = table.scene.state
-    masks = play(table, takeovers, 20)
-    assert not any(masks[3:])
-    assert (table.scene.state.x, table.scene.state.y) == (before.x, before.y)
+    assert play(table, takeovers, 3) == [True, True, False]
+    before = table.batch.taps.copy()
+    assert not any(play(table, takeovers, 20))
+    np.testing.assert_array_equal(table.batch.taps, before)
+    takeovers.state_dict()  # the end of an epoch cuts the takeover, and the game runs again
+    play(table, takeovers, 20)
+    assert (table.batch.taps != before).any()
+
+
+@pytest.mark.parametrize(("name", "sees"), [("room 4:11", True), ("room 4:11", False), ("text 1f", True)])
+def test_a_puzzle_that_one_plan_did_not_solve_is_shown_to_a_planner_that_sees(table, found, name, sees):
+    table.set_up(found[name], 0)
+    planner = Refusing(InvalidPlan("macros.0: unknown"), sees)
+    play(table, Takeovers(table, planner, 4), 40)
+    assert planner.failed == [None] + ["invalid"] * (MAX_PLANS - 1)
+    assert planner.pictures[0] is None
+    for picture in planner.pictures[1:]:
+        if sees and name.startswith("room"):
+            assert picture.shape == (144, 160, 3)
+            assert len(np.unique(picture)) > 3
+        else:
+            assert picture is None
 
 
 def test_an_episode_that_ends_takes_its_takeover_along(table, found):

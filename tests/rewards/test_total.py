@@ -43,7 +43,7 @@ def play(columns) -> Callable[..., Play]:
 
 
 def test_a_weight_for_every_part_and_a_part_for_every_weight():
-    names = {f"reward_{name}" for name in Rewards(1, WEIGHTS).names}
+    names = {f"reward_{name}" for name in Rewards(1, WEIGHTS, hinted=True).names}
     assert names == set(RewardSettings.model_fields)
 
 

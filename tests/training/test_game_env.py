@@ -94,6 +94,17 @@ def test_going_on_from_a_state_equals_going_on(env):
     other.close()
 
 
+def test_what_stands_still_is_recorded_without_a_picture(env):
+    start(env)
+    env.batch.paused.add(0)
+    env.start_trace(2)
+    play(env, random_actions(2))
+    env.batch.paused.clear()
+    trace = env.trace()
+    np.testing.assert_array_equal(trace.taps[0, 0], trace.taps[1, 0])
+    assert {slot for _, slot in trace.frames} == {1, 2}
+
+
 def test_a_trace_shows_each_step_before_any_reset(env):
     start(env)
     env.start_trace(LENGTH + 3)

@@ -92,8 +92,8 @@ def test_a_rollout_is_cut_where_policy_and_planner_change_places():
     assert rollout.boundary[:, 1].tolist() == [Boundary.TERMINATED, none, none, none, none, none]
 
 
-def game_runner():
-    settings = Settings(planner=True, ray_workers=1, envs_per_worker=2, batch_size=64, minibatch_size=64)
+def game_runner(**exploration):
+    settings = Settings(**exploration, ray_workers=1, envs_per_worker=2, batch_size=64, minibatch_size=64)
     layout = Layout(runners=1, slots_per_runner=2, rollout_steps=32)
     return QuestRunner(config=quest_config(settings, game_world(settings), layout, 3), worker_index=1)
 
@@ -101,7 +101,7 @@ def game_runner():
 @pytest.mark.slow
 def test_takeovers_in_the_loop_repeat_exactly_and_leave_the_policy_its_own_steps():
     def play():
-        runner = game_runner()
+        runner = game_runner(planner=True)
         runner.env.starter._states = dialogs
         kept = []
         for _ in range(2):  # a runner fills the same buffers again
@@ -123,6 +123,24 @@ def test_takeovers_in_the_loop_repeat_exactly_and_leave_the_policy_its_own_steps
     assert first[0][3].outcomes["dialog solved"] >= 2
 
 
+def test_hints_are_seen_by_the_policy_alone_and_go_on_from_a_state():
+    runner, other = game_runner(hint_interval=20), game_runner(hint_interval=20)
+    sample = runner.sample(60)
+    rollout = sample.rollout
+    assert rollout.obs.shape == (60, 2, 132)
+    assert rollout.features.shape == (61, 2, 128)
+    np.testing.assert_array_equal(rollout.observations[..., :128], rollout.features)
+    assert sample.trace.obs.shape == (60, 2, 128)
+    assert sample.report.hints.outcomes["given"] >= 2
+    assert (rollout.observations[-1, :, 128] == 1).any()
+    weights, state = runner.module.get_state(), runner.slot_state()
+    other.load_slot_state([state])
+    first, second = (each.sample(40, weights=weights).rollout for each in (runner, other))
+    np.testing.assert_array_equal(first.observations, second.observations)
+    runner.stop()
+    other.stop()
+
+
 def test_without_the_planner_a_runner_has_no_takeovers(make_config):
     runner = QuestRunner(config=make_config(), worker_index=1)
     assert runner.takeovers is None
@@ -133,4 +151,4 @@ def test_no_key_is_in_what_rllib_writes():
     settings = Settings(planner=True, llm_api_key="sesame", llm_endpoint="http://127.0.0.1:9/v1")
     layout = Layout(runners=1, slots_per_runner=2, rollout_steps=32)
     config = quest_config(settings, game_world(settings), layout, 3)
-    assert b"sesame" not in cloudpickle.dumps(config.takeovers)
+    assert b"sesame" not in cloudpickle.dumps(config.planning)

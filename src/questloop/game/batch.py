@@ -26,6 +26,8 @@ class GameBatch:
         first = Emulator(rom, layout)
         self.emulators = [first, *(Emulator(rom, layout, first.power_on) for _ in range(n - 1))]
         self.taps = np.zeros((n, layout.size), np.uint8)
+        self.paused: set[int] = set()
+        """Slots that `step` leaves as they are: their game stands still."""
         self._rows = [self.taps[slot].data for slot in range(n)]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._shares = [range(first, n, threads) for first in range(threads)]
@@ -39,7 +41,7 @@ class GameBatch:
         self._read(slot)
 
     def step(self, actions: NDArray[np.uint8], render: NDArray[np.bool_] | None = None) -> NDArray[np.uint8]:
-        """`frame_skip` frames of every slot with its action u8[N]; returns `taps`.
+        """`frame_skip` frames of every slot that is not paused, with its action u8[N]; returns `taps`.
 
         `render` bool[N] names the slots whose last frame is drawn for `frame`.
         """
@@ -72,6 +74,8 @@ class GameBatch:
 
     def _step_slots(self, slots: range, buttons: list[int], drawn: list[bool]) -> None:
         for slot in slots:
+            if slot in self.paused:
+                continue
             self.emulators[slot].step(buttons[slot], self.frame_skip, drawn[slot])
             self._read(slot)
 

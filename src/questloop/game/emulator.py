@@ -120,6 +120,17 @@ class Emulator:
         screen: NDArray[np.uint8] = self._pyboy.screen.ndarray
         return screen[:, :, :3].copy()
 
+    def picture(self) -> NDArray[np.uint8]:
+        """The screen u8[144, 160, 3] of the next frame, drawn for whoever asks; every button is released.
+
+        The game stays where it is: it is saved and restored, so never on the hot path.
+        """
+        here = self.save()
+        self.step(Action.NOP, 1, render=True)
+        picture = self.frame()
+        self.load(here)
+        return picture
+
     def save(self) -> SaveState:
         """The whole state of the machine: 30-45 ms, never on the hot path."""
         buffer = io.BytesIO()

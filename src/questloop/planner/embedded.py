@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from questloop.game.terrain import Riddle
+from questloop.planner import hint
 from questloop.planner.blocks import solve
 from questloop.planner.paths import find_path
 from questloop.planner.plan import HEADINGS, MAX_MACROS
@@ -18,8 +19,11 @@ _PAUSE = {"do": "WAIT", "steps": 8}
 
 
 def answer(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The plan, as a model would write it, for a request document of `client.request`."""
-    return plan_for(View.from_json(document["view"]))
+    """What a model would write: a plan for a document of `client.request`, a hint for `hint.request`'s."""
+    view = View.from_json(document["view"])
+    if document.get("mode") == hint.MODE:
+        return hint_for(view, {HEADINGS[side] for side in document["visited"]})
+    return plan_for(view)
 
 
 def plan_for(view: View) -> dict[str, Any]:
@@ -40,6 +44,21 @@ def plan_for(view: View) -> dict[str, Any]:
     return _plan("nothing to be done", [_PAUSE])
 
 
+def hint_for(view: View, visited: Collection[Direction]) -> dict[str, Any]:
+    """Where to go: a chest, else over an edge to a room not entered before, else a door, else any edge."""
+    if chest := _nearest(view, view.chests):
+        return _hint("a closed chest", _cell(chest))
+    ways = _ways_out(view)
+    fresh = {way: steps for way, steps in ways.items() if way not in visited}
+    if fresh:
+        return _hint("a room not entered before", _edge(min(fresh, key=lambda way: fresh[way])))
+    if door := _nearest(view, view.doors):
+        return _hint("what is behind the door", _cell(door))
+    if ways:
+        return _hint("on to another room", _edge(max(ways, key=lambda way: ways[way])))
+    return _hint("no way leads out", None)
+
+
 def _blocks(view: View) -> dict[str, Any]:
     """The fewest pushes; where none is left, leave and come back, which puts the blocks in their places."""
     pushes = solve(view.still, view.hero, view.plates, _MOST_STATES)
@@ -48,11 +67,10 @@ def _blocks(view: View) -> dict[str, Any]:
         return _plan("push the block onto the plate", [*macros[: MAX_MACROS - 1], _PAUSE])
     if pushes is not None:
         return _plan("the block is in its place", [_PAUSE])
-    ways = {way: find_path(view.still, view.hero, view.exits(way)) for way in Direction}
-    open_ways = {way: len(path) for way, path in ways.items() if path is not None}
-    if not open_ways:
+    ways = _ways_out(view)
+    if not ways:
         return _plan("no way to solve it and no way out", [_PAUSE])
-    way = min(open_ways, key=lambda each: open_ways[each])
+    way = min(ways, key=lambda each: ways[each])
     exits = [{"do": "EXIT", "direction": _HEADING[each]} for each in (way, way.opposite)]
     return _plan("no push solves it: enter the room anew", exits)
 
@@ -71,6 +89,12 @@ def _torches(view: View) -> dict[str, Any]:
     return _plan("light the torches", [*macros[: MAX_MACROS - 1], _PAUSE])
 
 
+def _ways_out(view: View) -> dict[Direction, int]:
+    """Steps to each edge that can be left over."""
+    ways = {way: find_path(view.still, view.hero, view.exits(way)) for way in Direction}
+    return {way: len(path) for way, path in ways.items() if path is not None}
+
+
 def _nearest(view: View, places: Iterable[Place]) -> Place | None:
     """The nearest of closed `places` that can be walked up to."""
     walks = {}
@@ -83,6 +107,18 @@ def _nearest(view: View, places: Iterable[Place]) -> Place | None:
 
 def _at(do: str, place: Place) -> dict[str, Any]:
     return {"do": do, "row": place[0], "column": place[1]}
+
+
+def _cell(place: Place) -> dict[str, Any]:
+    return {"to": "cell", "row": place[0], "column": place[1]}
+
+
+def _edge(way: Direction) -> dict[str, Any]:
+    return {"to": "exit", "direction": _HEADING[way]}
+
+
+def _hint(reason: str, target: dict[str, Any] | None) -> dict[str, Any]:
+    return {"reason": reason, "target": target}
 
 
 def _plan(reason: str, macros: list[dict[str, Any]]) -> dict[str, Any]:

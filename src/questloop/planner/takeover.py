@@ -18,7 +18,7 @@ from questloop.game.columns import Columns
 from questloop.game.profile import Profile
 from questloop.game.state import state_of
 from questloop.llm.reply import ChatError
-from questloop.planner.client import Planner, request
+from questloop.planner.client import Picture, Planner, request
 from questloop.planner.executor import Abort, Executor
 from questloop.planner.modes import Mode, ModeRules, ModeState
 from questloop.planner.plan import InvalidPlan, Plan
@@ -31,9 +31,12 @@ MAX_PLANS = 12
 SOLVED, UNAVAILABLE, EPISODE_OVER, CUT = "solved", "unavailable", "episode_over", "cut"
 """Outcomes beside the reasons of `Abort`; `cut`: at the end of an epoch, where the state is written."""
 
+VISION = "vision"  # the route of a puzzle's second and later plans, beside those named as the modes
+
 MODES = tuple(Mode)  # in the order of a trace's mode
 
-Playing = Generator[Action, Scene, str]
+Playing = Generator[Action | None, Scene, str]
+"""yields the next action, or None while the game is to stand still; is sent the scene that it led to"""
 
 
 class Game(Protocol):
@@ -53,7 +56,7 @@ class TakeoverReport:
     steps: int = 0  # played by plans
     plans: int = 0
     invalid: int = 0
-    waits: list[tuple[str, float]] = field(default_factory=list)  # mode and seconds until it was answered
+    waits: list[tuple[str, float]] = field(default_factory=list)  # route and seconds until it was answered
 
     def add(self, other: TakeoverReport) -> None:
         """Take in another report."""
@@ -68,8 +71,8 @@ class TakeoverReport:
         for name, count in self.outcomes.items():
             mode, _, outcome = name.partition(" ")
             metrics.takeover_total.labels(mode, outcome).inc(count)
-        for mode, seconds in self.waits:
-            metrics.mode_latency_seconds.labels(mode).observe(seconds)
+        for route, seconds in self.waits:
+            metrics.mode_latency_seconds.labels(route).observe(seconds)
 
     def to_json(self) -> dict[str, Any]:
         """For an epoch's report."""
@@ -106,9 +109,9 @@ class Takeovers:
             if slot not in self._playing and not self._observe(slot, bool(dialog[slot]), bool(puzzle[slot])):
                 continue
             chosen = self._next(slot)
-            if chosen is None:
+            if slot not in self._playing:
                 continue
-            action[slot], mask[slot] = chosen, False
+            action[slot], mask[slot] = Action.NOP if chosen is None else chosen, False
             self.latest.steps += 1
             if mode is not None:
                 mode[slot] = MODES.index(self._states[slot].mode)
@@ -136,6 +139,7 @@ class Takeovers:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._playing.clear()
+        self._game.batch.paused.clear()
         self._states = [
             ModeState(self._rules, MODES[mode], MODES[candidate], streak, cooldown, takeovers)
             for mode, candidate, streak, cooldown, takeovers in state["modes"]
@@ -154,18 +158,21 @@ class Takeovers:
         state = self._states[slot] = state.observe(dialog, puzzle)
         if not {Mode.POLICY: False, Mode.DIALOG: dialog, Mode.PUZZLE: puzzle}[state.mode]:
             return False
-        self._playing[slot] = self._play(state.mode, self._scene(slot))
+        self._playing[slot] = self._play(slot, state.mode, self._scene(slot))
         self._fresh.add(slot)
         return True
 
     def _next(self, slot: int) -> Action | None:
-        """The plan's next action; None once the takeover is over."""
-        playing = self._playing[slot]
+        """The plan's next action; None while the game waits for a plan and once the takeover is over."""
+        playing, paused = self._playing[slot], self._game.batch.paused
+        fresh = slot in self._fresh
+        self._fresh.discard(slot)
+        paused.discard(slot)
         try:
-            if slot in self._fresh:
-                self._fresh.discard(slot)
-                return next(playing)
-            return playing.send(self._scene(slot))
+            action = next(playing) if fresh else playing.send(self._scene(slot))
+            if action is None:
+                paused.add(slot)
+            return action
         except StopIteration as over:
             outcome: str = over.value
         self._count(slot, outcome)
@@ -177,6 +184,7 @@ class Takeovers:
     def _stop(self, slot: int, outcome: str) -> None:
         playing = self._playing.pop(slot, None)
         self._fresh.discard(slot)
+        self._game.batch.paused.discard(slot)
         if playing is not None:
             playing.close()
             self._count(slot, outcome)
@@ -187,16 +195,19 @@ class Takeovers:
     def _scene(self, slot: int) -> Scene:
         return scene_of(self._game, slot)
 
-    def _play(self, mode: Mode, scene: Scene) -> Playing:
+    def _play(self, slot: int, mode: Mode, scene: Scene) -> Playing:
         """Plan and play until what held the hero up is gone; the outcome."""
         room = scene.state.group, scene.state.room
-        outcome: str = Abort.NO_PROGRESS
+        outcome: str = ""
         for _ in range(MAX_PLANS):
             began = time.perf_counter()
-            future = self._planner.ask(mode, request(mode, scene, self._game.profile))
+            picture = self._picture(slot) if outcome and mode is Mode.PUZZLE else None
+            document = request(mode, scene, self._game.profile, failed=outcome)
+            future = self._planner.ask(mode, document, picture)
             while not future.done():
-                scene = yield Action.NOP
-            plan, refusal = self._answer(mode, future, time.perf_counter() - began)
+                scene = yield None
+            route = mode.value if picture is None else VISION
+            plan, refusal = self._answer(route, future, time.perf_counter() - began)
             if plan is None:
                 if refusal == UNAVAILABLE:
                     return UNAVAILABLE
@@ -215,9 +226,13 @@ class Takeovers:
                 return SOLVED
         return outcome
 
-    def _answer(self, mode: Mode, future: Future[Plan], seconds: float) -> tuple[Plan | None, str]:
+    def _picture(self, slot: int) -> Picture | None:
+        """The screen, for a planner that has use for it."""
+        return self._game.batch.emulators[slot].picture() if self._planner.sees else None
+
+    def _answer(self, route: str, future: Future[Plan], seconds: float) -> tuple[Plan | None, str]:
         self.latest.plans += 1
-        self.latest.waits.append((mode.value, seconds))
+        self.latest.waits.append((route, seconds))
         try:
             return future.result(), ""
         except InvalidPlan:

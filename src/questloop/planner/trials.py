@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 
 import numpy as np
 
-from questloop.game.actions import ACTION_COUNT, Action
+from questloop.game.actions import Action
 from questloop.game.batch import GameBatch
+from questloop.game.columns import Columns
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import parse_inputs, steps
 from questloop.game.profile import Profile
 from questloop.game.rom import Rom
 from questloop.game.state_file import SaveState
 from questloop.planner.client import Planner
+from questloop.planner.executor import Executor
 from questloop.planner.modes import Mode, ModeRules
+from questloop.planner.plan import parse_plan
+from questloop.planner.room import Place
 from questloop.planner.takeover import SOLVED, Takeovers, scene_of
-from questloop.planner.view import Scene, is_dialog_state, puzzle_of
+from questloop.planner.view import Scene, is_dialog_state, puzzle_of, view_of
 
 _STEP_FRAMES = 4
+_THINKING_S = 0.01
 _MOST_DELAY = 40  # steps for which a seed lets the game run before the trial begins
 
 
@@ -40,19 +47,14 @@ class Verdict:
     steps: int
     outcome: str = ""
     plans: int = 0
+    invalid: int = 0  # of the plans
 
 
 def trials(rom: Rom, profile: Profile) -> list[Trial]:
     """Every dialog of the walkthrough by its text, and every puzzle room at its first entry."""
-    script = resources.files("questloop.game") / "roms" / profile.walkthrough
-    emulator = Emulator(rom, profile.layout)
-    row = np.zeros((1, profile.layout.size), np.uint8)
     found: dict[str, Trial] = {}
     talking = False
-    for item in steps(parse_inputs(script.read_text("utf-8"), profile.walkthrough), _STEP_FRAMES):
-        emulator.step(item.action, item.frames)
-        emulator.read(row[0])
-        columns = profile.columns(row)
+    for emulator, columns in _walkthrough(rom, profile):
         place = int(columns.group[0]), int(columns.room[0])
         begins = bool(columns.text_active[0]) and not talking
         talking = bool(columns.text_active[0])
@@ -64,7 +66,29 @@ def trials(rom: Rom, profile: Profile) -> list[Trial]:
             continue
         if name not in found:
             found[name] = Trial(name, mode, emulator.save())
-    emulator.close()
+    return list(found.values())
+
+
+def talks(rom: Rom, profile: Profile) -> list[Trial]:
+    """Every dialog, by its text, that a person or a sign begins whom the hero walks up to from where the
+    walkthrough enters a room."""
+    table = Table(rom, profile)
+    found: dict[str, Trial] = {}
+    room = -1
+    for emulator, columns in _walkthrough(rom, profile):
+        if columns.place[0] == room or not columns.has_control[0] or columns.transition[0]:
+            continue
+        room = int(columns.place[0])
+        entry = Trial(f"entry {room:04x}", Mode.DIALOG, emulator.save())
+        table.set_up(entry, 0)
+        view = view_of(table.scene, profile)
+        for place in sorted(view.people | view.signs):
+            table.set_up(entry, 0)
+            text = _talk_to(table, place)
+            if text is not None:
+                name = f"text {text:02x}"
+                found.setdefault(name, Trial(name, Mode.DIALOG, table.batch.save(0)))
+    table.close()
     return list(found.values())
 
 
@@ -99,6 +123,32 @@ class Table:
         self.batch.close()
 
 
+def _walkthrough(rom: Rom, profile: Profile) -> Iterator[tuple[Emulator, Columns]]:
+    """The game and what it shows after every step of the walkthrough."""
+    script = resources.files("questloop.game") / "roms" / profile.walkthrough
+    emulator = Emulator(rom, profile.layout)
+    row = np.zeros((1, profile.layout.size), np.uint8)
+    for item in steps(parse_inputs(script.read_text("utf-8"), profile.walkthrough), _STEP_FRAMES):
+        emulator.step(item.action, item.frames)
+        emulator.read(row[0])
+        yield emulator, profile.columns(row)
+    emulator.close()
+
+
+def _talk_to(table: Table, place: Place) -> int | None:
+    """The text that whoever stands at `place` begins, as it opens; None where the hero does not get there."""
+    plan = parse_plan({"macros": [{"do": "TALK", "row": place[0], "column": place[1]}]})
+    playing = Executor(plan, table.scene, table.profile, _STEP_FRAMES).run()
+    try:
+        action = next(playing)
+        while not is_dialog_state(table.scene.state):
+            table.step(action)
+            action = playing.send(table.scene)
+    except StopIteration:
+        return None
+    return table.scene.state.text_index
+
+
 def by_planner(table: Table, trial: Trial, planner: Planner, seed: int, most_steps: int = 4000) -> Verdict:
     """Let the mode switch and the planner play; nobody presses anything otherwise."""
     table.set_up(trial, seed)
@@ -107,21 +157,25 @@ def by_planner(table: Table, trial: Trial, planner: Planner, seed: int, most_ste
     for step in range(most_steps):
         action[0], mask[0] = Action.NOP, True
         takeovers.act(action, mask)
+        while table.batch.paused:  # a language model thinks
+            time.sleep(_THINKING_S)
+            takeovers.act(action, mask)
         report = takeovers.latest
         if report.outcomes:
             outcome = next(iter(report.outcomes)).partition(" ")[2]
-            return Verdict(outcome == SOLVED, step, outcome, report.plans)
+            return Verdict(outcome == SOLVED, step, outcome, report.plans, report.invalid)
         table.step(int(action[0]))
     return Verdict(False, most_steps)
 
 
-def by_chance(table: Table, trial: Trial, seed: int, most_steps: int = 4000) -> Verdict:
-    """The untrained policy: uniform actions, until the dialog is over or the room's riddle is solved.
+def by_policy(
+    table: Table, trial: Trial, policy: Callable[[Columns], int], seed: int, most_steps: int = 4000
+) -> Verdict:
+    """A policy alone, until the dialog is over or the room's riddle is solved.
 
     A room that was left counts as not solved.
     """
     table.set_up(trial, seed)
-    rng = np.random.default_rng(seed)
     room = table.columns.place[0]
     for step in range(most_steps):
         state = table.scene.state
@@ -131,5 +185,5 @@ def by_chance(table: Table, trial: Trial, seed: int, most_steps: int = 4000) -> 
             return Verdict(False, step)
         if trial.mode is Mode.PUZZLE and state.has_control and puzzle_of(state, table.profile) is None:
             return Verdict(True, step)
-        table.step(int(rng.integers(ACTION_COUNT)))
+        table.step(policy(table.columns))
     return Verdict(False, most_steps)

@@ -43,7 +43,7 @@ class TrainBatch:
     target_ext: Floats
     target_int: Floats
     value_ext: Floats  # what the critic said before the update
-    vectors: Floats | None = None  # beside images
+    vectors: Floats | None = None  # beside what the policy sees
 
     def __len__(self) -> int:
         return len(self.action)

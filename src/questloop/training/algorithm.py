@@ -24,6 +24,7 @@ from questloop.training.runner import QuestRunner, Sample
 from questloop.training.starts import Guidance
 
 if TYPE_CHECKING:
+    from questloop.planner.hints import Hints
     from questloop.planner.takeover import Takeovers
 
 _MOST_LOST = 3  # times each
@@ -40,9 +41,9 @@ class QuestConfig(PPOConfig):
         self.batch_env: Callable[[int], BatchEnv] | None = None
         self.rollout_steps = 64
         self.record = False
-        self.takeovers: Callable[[Any], Takeovers] | None = None  # of a runner's environment
+        self.planning: Callable[[Any], tuple[Takeovers | None, Hints | None]] | None = None
         self.rnd_coef = 0.0
-        self.features_size: int | None = None  # of the vectors beside images
+        self.features_size: int | None = None  # of the vectors beside what the policy sees
         self.env_runners(env_runner_cls=QuestRunner, create_local_env_runner=False)
         self.learners(learner_class=QuestLearner, num_learners=0)
         self.training(

@@ -19,6 +19,7 @@ from questloop.game.rom import Rom
 from questloop.game.start_states import StartStates
 from questloop.game.state_file import SaveState
 from questloop.rewards.boundary import Boundary
+from questloop.rewards.hints import HINT_SIZE, HintTargets
 from questloop.rewards.total import Rewards
 from questloop.settings import GameSettings, RewardSettings
 from questloop.training.meter import SlotReport
@@ -45,8 +46,10 @@ class GameEnv:
         starts: StartStates | None = None,
         archive_fraction: float = 0.0,
         visual: bool = False,
+        hinted: bool = False,
     ) -> None:
-        """`starts` saves making the start states again, where another process has done so."""
+        """`starts` saves making the start states again, where another process has done so. `hinted`: the
+        vectors that the policy sees end with `rewards.hints.HINT_SIZE` numbers of the hint in force."""
         rom = Rom.load(game.rom_path)
         self.profile: Profile = profile_for(rom)
         self.num_slots = num_slots
@@ -55,15 +58,16 @@ class GameEnv:
         self.starter = Starter(num_slots, starts or game_starts(game, rom, self.profile), archive_fraction)
         self._streams = slot_streams(0, 0, num_slots)
         self.encoder = Encoder(num_slots)
-        self.rewards = Rewards(num_slots, rewards)
+        self.rewards = Rewards(num_slots, rewards, hinted)
         self.columns = self.profile.columns(self.batch.taps)
         self.age = np.zeros(num_slots, np.int64)
         vectors = np.zeros((num_slots, OBSERVATION_SIZE), np.float32)
         self.visual = VisualEncoder(num_slots) if visual else None
-        self.observation_shape: tuple[int, ...] = SHAPE if visual else (OBSERVATION_SIZE,)
+        size = OBSERVATION_SIZE + (HINT_SIZE if hinted else 0)
+        self.observation_shape: tuple[int, ...] = SHAPE if visual else (size,)
         self.observation_dtype = np.dtype(np.uint8 if visual else np.float32)
-        self.features = vectors if visual else None
-        self.final_features = vectors.copy() if visual else None
+        self.features = vectors if visual or hinted else None
+        self.final_features = vectors.copy() if visual or hinted else None
         self._obs = np.zeros((num_slots, *self.observation_shape), self.observation_dtype)
         self.final_obs = np.zeros_like(self._obs)
         self._goal = _milestone_bit(self.profile, self.profile.goal)
@@ -98,6 +102,8 @@ class GameEnv:
         """As `BatchEnv`; `render` draws the screens for `batch.frame`."""
         tape = self._tape
         pictured = self._event | (self.age % self._png_stride == 0) if tape is not None else None
+        if pictured is not None and self.batch.paused:
+            pictured[list(self.batch.paused)] = False  # what stands still is not drawn
         everything = render or self.visual is not None
         taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if everything else pictured)
         if tape is not None and pictured is not None:
@@ -109,6 +115,9 @@ class GameEnv:
         self.encoder.encode(columns, action, vectors)
         if self.visual is not None:
             self.visual.encode(self.batch, columns, self.encoder.history, obs)
+        elif self.targets is not None:
+            obs[:, :OBSERVATION_SIZE] = vectors
+            obs[:, OBSERVATION_SIZE:] = self.targets.seen_by(columns)
         self._reached |= columns.milestones
         self._raw_return += reward
         np.add.at(self._room_steps, columns.place & 2047, columns.has_control)
@@ -192,8 +201,9 @@ class GameEnv:
         self.encoder.load_state_dict(state["encoder"])
         self.rewards.load_state_dict(state["rewards"])
         self._obs[:] = state["obs"]
-        if self.visual is not None and self.features is not None:
+        if self.features is not None:
             self.features[:] = state["features"]
+        if self.visual is not None:
             self.visual.load_state_dict(state["visual"])
         self.age[:] = state["age"]
         self._reached[:] = state["reached"]
@@ -206,6 +216,18 @@ class GameEnv:
 
     def close(self) -> None:
         self.batch.close()
+
+    # What hints need
+
+    @property
+    def targets(self) -> HintTargets | None:
+        """Where hints point; None without hints."""
+        return self.rewards.hints
+
+    @property
+    def rooms_beside(self) -> NDArray[np.bool_]:
+        """[N, 4]: whether the rooms up, right, down and left were entered in this episode."""
+        return self.encoder.history.rooms_beside
 
     def _load(self, slot: int, state: SaveState) -> None:
         """Load `state` so that the next picture depends on it alone.
@@ -240,6 +262,9 @@ class GameEnv:
         vectors[slots] = self.encoder.begin(slots, self.columns)
         if self.visual is not None:
             self.visual.begin(slots, self.columns, self.encoder.history, self._obs)
+        elif self.targets is not None:
+            self._obs[slots, :OBSERVATION_SIZE] = vectors[slots]
+            self._obs[slots, OBSERVATION_SIZE:] = 0  # no hint yet
         if self.starter.explorer is not None:
             self.starter.explorer.reset(slots, self.columns)
         self.age[slots] = 0

@@ -16,6 +16,7 @@ from questloop.telemetry import metrics
 from questloop.training.rollout import Rollout
 
 if TYPE_CHECKING:
+    from questloop.planner.hints import HintReport
     from questloop.planner.takeover import TakeoverReport
 
 
@@ -30,6 +31,7 @@ class SlotReport:
     rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
     milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
     planner: TakeoverReport | None = None  # None: PLANNER is off
+    hints: HintReport | None = None  # None: HINT_INTERVAL is 0
     room_steps: dict[int, int] = field(default_factory=dict)  # steps with control by group * 256 + room
 
 

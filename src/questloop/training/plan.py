@@ -94,6 +94,7 @@ class EpochReport:
     curriculum: dict[str, Any] | None  # stage, its start and its goal; None: it is off
 
     planner: dict[str, Any] | None  # takeovers by outcome, steps and plans; None: it is off
+    hints: dict[str, Any] | None  # hints by what became of them, and targets reached; None: off
 
     trajectory_hashes: tuple[str, ...]  # one a slot: observations and actions of the whole run so far
     segments: int = 0  # exported

@@ -30,7 +30,7 @@ class Rollout:
     mask: Bools  # [T, N], False: a planner's step, not for PPO
     final_index: NDArray[np.int64]  # [M], t * N + n of every terminated or truncated step, ascending
     final_obs: NDArray  # [M, *shape]
-    features: Floats | None = None  # [T + 1, N, D] vectors beside images; None: observations are vectors
+    features: Floats | None = None  # [T + 1, N, D] vectors beside what the policy sees; None: it sees them
     final_features: Floats | None = None  # [M, D]
 
     @property

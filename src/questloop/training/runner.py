@@ -24,6 +24,7 @@ from questloop.training.starts import Guidance
 from questloop.training.streams import load_stream_states, slot_streams, stream_states
 
 if TYPE_CHECKING:
+    from questloop.planner.hints import Hints
     from questloop.planner.takeover import Takeovers
 
 
@@ -37,12 +38,14 @@ class Sample:
     trace: Trace | None
     seconds: float  # wall time of the sampling itself
     cpu_seconds: float
+    policy_seconds: float  # a step, to the policy's decision for all slots
 
 
 class QuestRunner(EnvRunner, Checkpointable):
     """Holds `N` slots of a `BatchEnv`, a copy of the policy and one random stream a slot.
 
-    With PLANNER=on, takeovers put the planner's actions in the policy's place and mask them out of PPO.
+    With PLANNER=on, takeovers put the planner's actions in the policy's place and mask them out of PPO; with
+    HINT_INTERVAL, hints point the environment's targets.
 
     An application error is returned, not raised: RLlib takes an exception for a broken process and restarts
     it, which would hide a wrong ROM behind endless restarts.
@@ -56,9 +59,12 @@ class QuestRunner(EnvRunner, Checkpointable):
         self.env = self.config.batch_env(slots)
         self.make_module()
         self.streams: list[np.random.Generator] = []
-        takeovers = self.config.takeovers
-        self.takeovers: Takeovers | None = takeovers(self.env) if takeovers else None
+        self.takeovers: Takeovers | None = None
+        self.hints: Hints | None = None
+        if self.config.planning is not None:
+            self.takeovers, self.hints = self.config.planning(self.env)
         self._rollout: Rollout | None = None
+        self._policy_seconds = 0.0
         self._obs = np.zeros((slots, *self.env.observation_shape), self.env.observation_dtype)
 
     def get_spaces(self) -> dict[str, tuple[gym.Space, gym.Space]]:
@@ -101,6 +107,8 @@ class QuestRunner(EnvRunner, Checkpointable):
             if self.takeovers is not None:
                 report.planner = self.takeovers.report()
                 _mark(trace, rollout, self._modes)
+            if self.hints is not None:
+                report.hints = self.hints.report()
             return Sample(
                 runner=self.index,
                 rollout=rollout,
@@ -108,6 +116,7 @@ class QuestRunner(EnvRunner, Checkpointable):
                 trace=trace,
                 seconds=time.perf_counter() - started,
                 cpu_seconds=time.process_time() - started_cpu,
+                policy_seconds=self._policy_seconds / steps,
             )
         except Exception as error:
             return error
@@ -122,16 +131,21 @@ class QuestRunner(EnvRunner, Checkpointable):
         if buffers.features is not None:
             buffers.features[0] = env.features
         final_index, final_obs, final_features = [], [], []
-        takeovers = self.takeovers
+        takeovers, hints = self.takeovers, self.hints
         if takeovers is not None:
             buffers.mask[:] = True
             self._modes = np.zeros(buffers.action.shape, np.uint8)
+        self._policy_seconds = 0.0
         with torch.inference_mode():
             for t in range(steps):
+                asked = time.perf_counter()
                 logits = logits_of(torch.from_numpy(buffers.observations[t])).numpy()
                 draw_actions(logits, uniform[t], buffers.action[t], buffers.logp[t])
+                self._policy_seconds += time.perf_counter() - asked
                 if takeovers is not None:
                     takeovers.act(buffers.action[t], buffers.mask[t], self._modes[t])
+                if hints is not None:
+                    hints.act()
                 env.step(
                     buffers.action[t], buffers.observations[t + 1], buffers.reward[t], buffers.boundary[t]
                 )
@@ -144,6 +158,8 @@ class QuestRunner(EnvRunner, Checkpointable):
                     final_obs.append(env.final_obs[slots].copy())
                     if takeovers is not None:
                         takeovers.ended(slots)
+                    if hints is not None:
+                        hints.ended(slots)
                     if buffers.features is not None:
                         final_features.append(env.final_features[slots].copy())
         self._obs[:] = buffers.observations[-1]
@@ -192,6 +208,7 @@ class QuestRunner(EnvRunner, Checkpointable):
                 "env": self.env.state_dict(),
                 "streams": stream_states(self.streams),
                 **({"takeovers": self.takeovers.state_dict()} if self.takeovers else {}),
+                **({"hints": self.hints.state_dict()} if self.hints else {}),
             }
         except Exception as error:
             return error
@@ -207,13 +224,16 @@ class QuestRunner(EnvRunner, Checkpointable):
             self.env.observe(self._obs)
             if self.takeovers is not None and "takeovers" in state:
                 self.takeovers.load_state_dict(state["takeovers"])
+            if self.hints is not None and "hints" in state:
+                self.hints.load_state_dict(state["hints"])
         except Exception as error:
             return error
         return None
 
     def stop(self) -> None:
-        if self.takeovers is not None:
-            self.takeovers.close()
+        for asking in (self.takeovers, self.hints):
+            if asking is not None:
+                asking.close()
         self.env.close()
 
 

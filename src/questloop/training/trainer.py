@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import ray
@@ -33,6 +33,7 @@ from questloop.training.starts import Guidance
 from questloop.training.world import World, game_world
 
 if TYPE_CHECKING:
+    from questloop.planner.hints import HintReport, Hints
     from questloop.planner.takeover import TakeoverReport, Takeovers
 
 _NO_HASH = "0" * 64
@@ -52,7 +53,7 @@ class Trainer:
         if settings.exploration.awr_top_k and self.world.observation_space.shape != (OBSERVATION_SIZE,):
             raise UsageError(
                 "AWR_TOP_K imitates what segments hold, 128-D observations; "
-                "set OBSERVATION=vector, or AWR_TOP_K=0"
+                "set OBSERVATION=vector and HINT_INTERVAL=0, or AWR_TOP_K=0"
             )
         self._started_ray = False
         self._algorithm: QuestPPO | None = None
@@ -77,7 +78,8 @@ class Trainer:
         self._meter.start_epoch()
         self._rooms = RoomMeter()
         self._losses = Averages()
-        self._planner = _new_report() if self.world.plays_by_plan else None
+        self._planner: TakeoverReport | None = None
+        self._hints: HintReport | None = None
         self._exports.start_epoch(plan)
         self.algorithm.guidance = Guidance(self._archive, self._curriculum)
         step, updates, lost = plan.step_start, 0, 0
@@ -119,6 +121,7 @@ class Trainer:
             archive_cells=len(self._archive.cells) if self._archive else None,
             curriculum=self._curriculum.to_json() if self._curriculum else None,
             planner=self._planner.to_json() if self._planner else None,
+            hints=self._hints.to_json() if self._hints else None,
             trajectory_hashes=tuple(self._hashes),
             segments=exported.segments,
             segments_completed=exported.segments_completed,
@@ -224,9 +227,9 @@ class Trainer:
             self._rooms.add(sample.runner, sample.report)
             self._note_milestones(sample.report)
             self._note_episodes(sample.report)
-            if self._planner is not None and sample.report.planner is not None:
-                self._planner.add(sample.report.planner)
-                sample.report.planner.publish()
+            metrics.mode_latency_seconds.labels("policy").observe(sample.policy_seconds)
+            self._planner = _sum(self._planner, sample.report.planner)
+            self._hints = _sum(self._hints, sample.report.hints)
         if self._archive is not None:
             self._archive.merge(sample.report.delta for sample in update.samples if sample.report.delta)
         self._exports.add([sample.trace for sample in update.samples if sample.trace is not None])
@@ -301,21 +304,35 @@ class Trainer:
         return [*archive, *written, *export_rllib(self.store, plan.epoch, self.algorithm)]
 
 
-def _new_report() -> TakeoverReport:
-    from questloop.planner.takeover import TakeoverReport
-
-    return TakeoverReport()
+_Report = TypeVar("_Report", "TakeoverReport", "HintReport")
 
 
-def make_takeovers(llm: LLMSettings, frame_skip: int, env: Any) -> Takeovers:
-    """The takeovers of a runner's environment; one planner a runner, with the key of its own environment."""
+def _sum(total: _Report | None, latest: _Report | None) -> _Report | None:
+    """Take a rollout's report into the epoch's and into the metrics."""
+    if latest is None:
+        return total
+    latest.publish()
+    if total is None:
+        return latest
+    total.add(latest)
+    return total
+
+
+def make_planning(
+    llm: LLMSettings, frame_skip: int, takes_over: bool, hint_interval: int, env: Any
+) -> tuple[Takeovers | None, Hints | None]:
+    """What a runner's environment asks of its planner: one for both, with the key of its own environment."""
     from questloop.planner.client import (
         planner_of,  # with its HTTP client: a run without a planner does without
     )
+    from questloop.planner.hints import Hints
     from questloop.planner.takeover import Takeovers
 
-    llm = llm.model_copy(update={"llm_api_key": load().llm.llm_api_key})
-    return Takeovers(env, planner_of(llm), frame_skip)
+    planner = planner_of(llm.model_copy(update={"llm_api_key": load().llm.llm_api_key}))
+    return (
+        Takeovers(env, planner, frame_skip) if takes_over else None,
+        Hints(env, planner, hint_interval) if hint_interval else None,
+    )
 
 
 def quest_config(settings: Settings, world: World, layout: Layout, seed: int) -> QuestConfig:
@@ -325,11 +342,14 @@ def quest_config(settings: Settings, world: World, layout: Layout, seed: int) ->
         world.build, world.observation_space, world.action_space, layout.rollout_steps
     )
     config.record = world.recording is not None
-    if world.plays_by_plan:
+    if world.plays_by_plan or world.hint_interval:
         keyless = settings.llm.model_copy(update={"llm_api_key": None})  # RLlib writes its configuration
-        config.takeovers = partial(make_takeovers, keyless, settings.game.frame_skip)
+        config.planning = partial(
+            make_planning, keyless, settings.game.frame_skip, world.plays_by_plan, world.hint_interval
+        )
     config.rnd_coef = exploration.rnd_coef
-    config.features_size = OBSERVATION_SIZE if len(world.observation_space.shape or ()) == 3 else None
+    visual = len(world.observation_space.shape or ()) == 3
+    config.features_size = OBSERVATION_SIZE if visual or world.hint_interval else None
     config.env_runners(num_env_runners=layout.runners, num_envs_per_env_runner=layout.slots_per_runner)
     config.learners(num_gpus_per_learner=training.learner_gpus)
     config.training(

@@ -3,4 +3,5 @@
 from questloop.game.observation import OBSERVATION_VERSION
 
 VECTOR = f"vector-{OBSERVATION_VERSION}"
+HINTED = f"{VECTOR}-hint-1"
 VISUAL = "visual-1"

@@ -9,11 +9,13 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 
+from questloop.errors import UsageError
 from questloop.game.actions import ACTION_COUNT
 from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
+from questloop.rewards.hints import HINT_SIZE
 from questloop.rewards.total import Rewards
 from questloop.settings import Observation, Settings
 from questloop.training import versions
@@ -36,10 +38,12 @@ class World:
     rewards: tuple[str, ...] = ()  # names of the reward's parts
     starts: tuple[str, ...] = ()  # the curriculum's, in order of play; empty: it is off
     plays_by_plan: bool = False  # a planner takes over; the environment is a `planner.takeover.Game`
+    hint_interval: int = 0  # steps between hints, 0: none; the environment is a `planner.hints.HintedGame`
     recording: tuple[Rom, Profile, int] | None = None  # what segments are of; None: nothing is recorded
 
 
 _VECTOR_SPACE = gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32)
+_HINTED_SPACE = gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE + HINT_SIZE,), np.float32)
 _VISUAL_SPACE = gym.spaces.Box(0, 255, SHAPE, np.uint8)
 
 
@@ -51,6 +55,14 @@ def game_world(settings: Settings) -> World:
     profile = profile_for(rom)
     exploration = settings.exploration
     visual = settings.training.observation is Observation.VISUAL
+    hinted = exploration.hint_interval > 0
+    if visual and hinted:
+        raise UsageError("HINT_INTERVAL needs OBSERVATION=vector: a visual policy sees no hints")
+    space, version = _VECTOR_SPACE, versions.VECTOR
+    if visual:
+        space, version = _VISUAL_SPACE, versions.VISUAL
+    elif hinted:
+        space, version = _HINTED_SPACE, versions.HINTED
     starts = game_starts(settings.game, rom, profile, exploration.curriculum)
     return World(
         name=profile.name,
@@ -62,14 +74,16 @@ def game_world(settings: Settings) -> World:
             starts=starts,
             archive_fraction=exploration.archive_fraction,
             visual=visual,
+            hinted=hinted,
         ),
-        observation_space=_VISUAL_SPACE if visual else _VECTOR_SPACE,
+        observation_space=space,
         action_space=gym.spaces.Discrete(ACTION_COUNT),
         observation_version=OBSERVATION_VERSION,
-        policy_version=versions.VISUAL if visual else versions.VECTOR,
+        policy_version=version,
         milestones=tuple(milestone.key for milestone in profile.milestones),
-        rewards=Rewards(1, settings.rewards).names,
+        rewards=Rewards(1, settings.rewards, hinted).names,
         starts=curriculum_starts(starts, profile) if exploration.curriculum else (),
         plays_by_plan=exploration.planner,
+        hint_interval=exploration.hint_interval,
         recording=(rom, profile, settings.game.frame_skip),
     )
