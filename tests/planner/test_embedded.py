@@ -17,7 +17,7 @@ from questloop.planner.room import Room, neighbour
 from questloop.planner.trials import by_planner
 from questloop.planner.view import View, view_of
 
-ROOMS = ["room 4:11", "room 4:22", "room 5:22", "room 5:30", "room 5:32"]
+ROOMS = ["room 4:11", "room 4:22", "room 5:22", "room 5:30", "room 5:32", "room 5:20", "room 5:11"]
 
 
 @pytest.mark.parametrize("name", ROOMS)

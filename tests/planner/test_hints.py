@@ -73,7 +73,7 @@ def test_a_hint_is_asked_for_every_interval_and_points_the_target(game, caplog):
     assert len(adviser.asked) == 3
     document, picture = adviser.asked[0]
     assert (document["mode"], document["visited"]) == ("hint", ["right"])
-    assert document["next"] == "Took the grotto's small key"
+    assert document["next"] == "Woke the Morning Light"
     assert picture is None
     assert game.targets.aims[0] == (0, 4 << 8 | 0x11, 7 * 16 + 8, 4 * 16 + 8, 2)
     assert "direction='down'" in caplog.text

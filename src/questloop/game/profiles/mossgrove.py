@@ -76,6 +76,8 @@ TERRAIN = Terrain(
         (_VAULT, 0x30): PuzzleRoom(Riddle.BLOCK, 1 << _TAKEN),
         (_VAULT, 0x32): PuzzleRoom(Riddle.BUTTON, 1 << _BEATEN),
         (_VAULT, 0x22): PuzzleRoom(Riddle.TORCHES, 1 << _TAKEN),
+        (_VAULT, 0x20): PuzzleRoom(Riddle.ENEMIES, 1 << _BEATEN),  # Thornback
+        (_VAULT, 0x11): PuzzleRoom(Riddle.ENEMIES, 1 << _BEATEN),  # Murkroot
     },
 )
 """Numbers of the metatiles; a test compares them with the game's source. Where a chest appears, the room is
