@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from questloop.episodes.epoch_export import EpochExport
@@ -19,7 +21,9 @@ from questloop.storage.store import Store
 PNG_STRIDE = 10
 
 
-def play(store: Store, slots: int = 4, steps: int = 900, seed: int = 0) -> None:
+def play(
+    store: Store, slots: int = 4, steps: int = 900, seed: int = 0, info: dict[str, Any] | None = None
+) -> None:
     """Epoch 0: each slot one open episode of `steps` steps, every segment exported."""
     rom = Rom.load(None)
     profile = profile_for(rom)
@@ -50,4 +54,4 @@ def play(store: Store, slots: int = 4, steps: int = 900, seed: int = 0) -> None:
     exporter = Exporter(store, Recording(profile, rom, frame_skip=4, observation_version=1))
     export = EpochExport(store, recorder, exporter, budget="all", epoch_steps=steps * slots, seed=0)
     export.add(trace)
-    commit_stage(store, 0, Stage.ROLLOUTS, 1, export.close().objects)
+    commit_stage(store, 0, Stage.ROLLOUTS, 1, export.close().objects, info)

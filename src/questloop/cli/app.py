@@ -6,7 +6,20 @@ import sys
 
 import typer
 
-from questloop.cli import bench, doctor, epoch, evaluate, fleet, grpo, judge, loop, play, states, verify
+from questloop.cli import (
+    bench,
+    dashboard,
+    doctor,
+    epoch,
+    evaluate,
+    fleet,
+    grpo,
+    judge,
+    loop,
+    play,
+    states,
+    verify,
+)
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -44,6 +57,7 @@ app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.command()(play.play)
 app.command()(verify.verify)
+app.command()(dashboard.dashboard)
 app.add_typer(grpo.app)
 app.add_typer(judge.app, name="judge")
 app.add_typer(states.app, name="states")

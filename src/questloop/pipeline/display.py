@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -54,9 +55,17 @@ class Display:
         """A line for a person."""
         self._console.print(text)
 
-    def update(self, epoch: int, stage: Stage, step: int, total: int, rate: float) -> None:
+    def update(
+        self,
+        epoch: int,
+        stage: Stage,
+        step: int,
+        total: int,
+        rate: float,
+        training: dict[str, Any] | None = None,
+    ) -> None:
         """Tell `progress.json` where a stage is."""
-        self._file.update(epoch, stage.value, step, total, rate)
+        self._file.update(epoch, stage.value, step, total, rate, training)
 
 
 class StageDisplay:
@@ -69,7 +78,9 @@ class StageDisplay:
     def training(self, at: EpochProgress) -> None:
         """Told by the trainer after every update."""
         self._tell(at.step - at.step_start, at.step_end - at.step_start)
-        self._display.update(self._epoch, self._stage, at.step, at.step_end, at.steps_per_second)
+        self._display.update(
+            self._epoch, self._stage, at.step, at.step_end, at.steps_per_second, _training(at)
+        )
 
     def counting(self, done: int, total: int) -> None:
         """Told by the judges and the reward model."""
@@ -80,6 +91,16 @@ class StageDisplay:
     def announce(self, text: str) -> None:
         """A line above the bar."""
         self._display.say(f"  {text}")
+
+
+def _training(at: EpochProgress) -> dict[str, Any]:
+    return {
+        "episodes": at.episodes,
+        "return_per_1000_steps": at.return_per_1000_steps,
+        "unique_rooms": at.unique_rooms,
+        "places": at.places,
+        "curriculum": at.curriculum,
+    }
 
 
 def print_table(rows: list[Row], console: Console) -> None:

@@ -22,7 +22,7 @@ Room = tuple[int, int]  # group, room
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart: `x` in environment steps."""
+    """One line of a chart."""
 
     label: str
     x: Sequence[float]
@@ -72,7 +72,12 @@ def filmstrip(frames: Sequence[tuple[int, bytes]], most: int = 6) -> bytes | Non
     return _png(strip)
 
 
-def line_chart(series: Sequence[Series], ylabel: str, boundaries: Sequence[float] = ()) -> str:
+def line_chart(
+    series: Sequence[Series],
+    ylabel: str,
+    boundaries: Sequence[float] = (),
+    xlabel: str = "environment steps",
+) -> str:
     """An inline SVG that takes the page's text colour. `boundaries` are epoch starts, drawn as thin lines."""
     from matplotlib.figure import Figure
 
@@ -83,7 +88,7 @@ def line_chart(series: Sequence[Series], ylabel: str, boundaries: Sequence[float
         axes.plot(line.x, line.y, label=line.label, color=colour, linewidth=1.8, marker=marker, markersize=4)
     for boundary in boundaries:
         axes.axvline(boundary, color=_TEXT, linewidth=0.7, alpha=0.35, linestyle=":")
-    axes.set_xlabel("environment steps", color=_TEXT)
+    axes.set_xlabel(xlabel, color=_TEXT)
     axes.set_ylabel(ylabel, color=_TEXT)
     axes.tick_params(colors=_TEXT, labelsize=8)
     axes.xaxis.set_major_formatter(_thousands)

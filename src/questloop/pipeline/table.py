@@ -57,7 +57,7 @@ LEGEND = (
 
 def rows(store: Store) -> list[Row]:
     """Every epoch whose rollouts are committed, in order."""
-    return [_row(store, epoch) for epoch in committed_epochs(store, Stage.ROLLOUTS)]
+    return [row(store, epoch) for epoch in committed_epochs(store, Stage.ROLLOUTS)]
 
 
 def cells(row: Row) -> list[str]:
@@ -65,7 +65,8 @@ def cells(row: Row) -> list[str]:
     return [_text(getattr(row, name)) for name in COLUMNS]
 
 
-def _row(store: Store, epoch: int) -> Row:
+def row(store: Store, epoch: int) -> Row:
+    """One epoch; its rollouts are committed."""
     played = _info(read_commit(store, epoch, Stage.ROLLOUTS))
     judged = _info(read_commit(store, epoch, Stage.EVALUATE))
     learned = _info(read_commit(store, epoch, Stage.REWARD_MODEL))

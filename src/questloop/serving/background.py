@@ -30,7 +30,7 @@ class AppServer:
         self.root_url = ""
 
     def __enter__(self) -> Self:
-        listener = _listen(self._port)
+        listener = listen(self._port)
         self.root_url = f"http://{HOST}:{listener.getsockname()[1]}"
         config = uvicorn.Config(self._app, log_level="warning", access_log=False, lifespan="off", ws="none")
         self._server = uvicorn.Server(config)
@@ -53,14 +53,15 @@ class AppServer:
             self._thread.join(START_TIMEOUT_S)
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int, host: str = HOST) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises `UnavailableError` where it cannot be had."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((HOST, port))
+        listener.bind((host, port))
     except OSError as error:
         listener.close()
         raise UnavailableError(
-            f"cannot listen on {HOST}:{port}: {error.strerror}; choose another --port"
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another --port"
         ) from None
     return listener

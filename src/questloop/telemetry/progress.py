@@ -77,7 +77,8 @@ class ProgressFile:
 
     It writes in a thread and logs what fails: a store that is slow or away holds nobody up.
 
-    Document: run, epoch, stage, step, steps_total, rate (1/s), eta_s, started, updated, latest (the latest
+    Document: run, epoch, stage, step, steps_total, rate (1/s), eta_s, training (episodes, return, rooms,
+    where the agents are now, curriculum; None in other stages), started, updated, latest (the latest
     epoch's table), errors (the last 20).
     """
 
@@ -95,19 +96,28 @@ class ProgressFile:
             "steps_total": None,
             "rate": None,
             "eta_s": None,
+            "training": None,
             "started": _now(),
             "updated": None,
             "latest": None,
             "errors": [],
         }
 
-    def update(self, epoch: int, stage: str, step: int, steps_total: int, rate: float | None = None) -> None:
-        """Where the stage is; `rate` in steps a second."""
+    def update(
+        self,
+        epoch: int,
+        stage: str,
+        step: int,
+        steps_total: int,
+        rate: float | None = None,
+        training: dict[str, Any] | None = None,
+    ) -> None:
+        """Where the stage is; `rate` in steps a second; `training`: what training alone knows."""
         began = (epoch, stage) != (self._document["epoch"], self._document["stage"])
         eta_s = round((steps_total - step) / rate, 1) if rate else None
         rate = round(rate, 2) if rate else None
         self._document |= {"epoch": epoch, "stage": stage, "step": step, "steps_total": steps_total}
-        self._document |= {"rate": rate, "eta_s": eta_s}
+        self._document |= {"rate": rate, "eta_s": eta_s, "training": training}
         self._put(now=began or step >= steps_total)
 
     def finish_epoch(self, table: dict[str, Any]) -> None:

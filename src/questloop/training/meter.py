@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -133,7 +134,14 @@ class RoomMeter:
 
     def visits(self) -> dict[str, int]:
         """Steps spent in every room, by `group:room` as in the states' JSON."""
-        return {f"{place >> 8}:{place & 255:02x}": steps for place, steps in sorted(self.room_steps.items())}
+        return _named(self.room_steps)
+
+    def places(self) -> dict[str, float]:
+        """Where the agents are now: the share of the latest rollout's steps in every room."""
+        now: Counter[int] = Counter()
+        for report in self.running.values():
+            now.update(report.room_steps)
+        return {room: round(steps / now.total(), 4) for room, steps in _named(now).items()}
 
     @property
     def rooms_per_episode(self) -> float:
@@ -182,3 +190,7 @@ class Averages:
     def means(self) -> dict[str, float]:
         """All of them."""
         return {name: float(np.mean(values)) for name, values in self._values.items()}
+
+
+def _named(steps: Mapping[int, int]) -> dict[str, int]:
+    return {f"{place >> 8}:{place & 255:02x}": count for place, count in sorted(steps.items())}

@@ -39,6 +39,7 @@ class EpochProgress:
     episodes: int  # finished in this epoch
     return_per_1000_steps: float
     unique_rooms: int
+    places: dict[str, float] = field(default_factory=dict)  # room -> share of the agents
     curriculum: dict[str, Any] | None = None
 
 

@@ -269,6 +269,7 @@ class Trainer:
             episodes=len(self._meter.finished),
             return_per_1000_steps=self._meter.per_1000_steps,
             unique_rooms=len(self._rooms.room_steps),
+            places=self._rooms.places(),
             curriculum=self._curriculum.to_json() if self._curriculum else None,
         )
 

@@ -1,0 +1,68 @@
+"""`questloop dashboard`: the run and the fleet in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from questloop.fleet.database import Database
+    from questloop.settings import Settings
+
+
+def dashboard(
+    store_url: Annotated[str | None, typer.Argument(help="store; unset: STORE_URL", metavar="STORE")] = None,
+    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free port")] = 8500,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--name", help="host name that browsers use, such as a route's; may be repeated"),
+    ] = None,
+    fleet: Annotated[bool, typer.Option(help="show the fleet of DATABASE_URL too")] = True,
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings")] = None,
+) -> None:
+    """Show a run live on a web page: progress, curves, map, segments and what judges said of them, the fleet.
+
+    It only reads, and listens on this machine alone unless --host says otherwise: whoever reaches it sees
+    everything. A store that is still empty is waited for.
+
+    Examples:
+
+        questloop dashboard runs/demo
+
+        questloop dashboard s3://questloop --host 0.0.0.0 --name quest.example.org
+    """
+    import uvicorn
+
+    from questloop import settings as settings_module
+    from questloop.serving.background import listen
+    from questloop.storage.store import open_existing_store
+    from questloop.web.app import LOOPBACK, build_app
+
+    settings = settings_module.load(config, {"store_url": store_url})
+    app = build_app(
+        open_existing_store(settings.store),
+        settings,
+        _fleet(settings) if fleet else None,
+        (*LOOPBACK, *(names or ())),
+    )
+    listener = listen(port, host)
+    typer.echo(f"dashboard at http://{host}:{listener.getsockname()[1]} , Ctrl-C to end", err=True)
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+    )
+    server.run(sockets=[listener])
+
+
+def _fleet(settings: Settings) -> Database | None:
+    """The fleet's database, where there is one: none is made here."""
+    from sqlalchemy.engine import make_url
+
+    from questloop.fleet.database import Database
+
+    url = make_url(settings.fleet.database_url.get_secret_value())
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        return None
+    return Database(str(settings.fleet.database_url.get_secret_value()))

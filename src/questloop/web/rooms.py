@@ -1,0 +1,96 @@
+"""The map: rooms with their visits, the agents in them now, and pictures out of exported segments."""
+
+from __future__ import annotations
+
+import io
+import threading
+from dataclasses import dataclass
+
+from PIL import Image
+
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.pipeline import views
+from questloop.pipeline.pictures import OVERWORLD, ROOM_HEIGHT, ROOM_WIDTH, Room
+from questloop.settings import GameSettings
+from questloop.web.book import RunBook
+
+LOOKED_AT = 60
+"""segments of an epoch that are searched for pictures of rooms"""
+
+
+@dataclass(frozen=True)
+class RoomCell:
+    """A room of the map: `column` and `row` from 1."""
+
+    room: Room
+    visits: int
+    share: float  # of the visits of the room visited most, logarithms
+    column: int
+    row: int
+    pictured: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.room[0]}:{self.room[1]:02x}"
+
+
+class RoomBook:
+    """Pictures of rooms, found a few at a time."""
+
+    def __init__(self, book: RunBook, game: GameSettings) -> None:
+        self._book, self._game = book, game
+        self._lock = threading.Lock()
+        self._pictures: dict[Room, bytes] = {}
+        self._searched: set[int] = set()
+
+    def picture(self, room: Room) -> bytes | None:
+        """PNG of a room at rest, 160 x 128."""
+        return self._pictures.get(room)
+
+    def maps(self) -> list[tuple[str, list[RoomCell]]]:
+        """The overworld as it lies, and all other rooms eight to a row."""
+        self._search()
+        visits = views.room_visits(self._book.played())
+        most = max(visits.values(), default=1)
+        above = sorted(room for room in visits if room[0] == OVERWORLD and visits[room])
+        inside = sorted(room for room in visits if room[0] != OVERWORLD and visits[room])
+        left = min((room & 15 for _, room in above), default=0)
+        top = min((room >> 4 for _, room in above), default=0)
+
+        def cell(room: Room, column: int, row: int) -> RoomCell:
+            share = (visits[room] / most) ** 0.3
+            return RoomCell(room, visits[room], share, column, row, room in self._pictures)
+
+        return [
+            (
+                "Overworld",
+                [cell(room, (room[1] & 15) - left + 1, (room[1] >> 4) - top + 1) for room in above],
+            ),
+            (
+                "Houses, caves and dungeons",
+                [cell(room, index % 8 + 1, index // 8 + 1) for index, room in enumerate(inside)],
+            ),
+        ]
+
+    def _search(self) -> None:
+        """Look through the epochs not searched yet; another page waits for it rather than search too."""
+        with self._lock:
+            played = self._book.played()
+            for epoch in reversed(self._book.exported()):
+                if epoch in self._searched:
+                    continue
+                self._searched.add(epoch)
+                wanted = set(views.room_visits({epoch: played[epoch]})) - self._pictures.keys()
+                ids = self._book.segments(epoch)
+                chosen = ids[:: max(1, len(ids) // LOOKED_AT)]
+                found = views.Segments(self._book.store).room_pictures(chosen, wanted)
+                self._pictures |= {room: self._cropped(data) for room, data in found.items()}
+
+    def _cropped(self, data: bytes) -> bytes:
+        top = profile_for(Rom.load(self._game.rom_path)).room_top
+        with Image.open(io.BytesIO(data)) as picture:
+            room = picture.convert("RGB").crop((0, top, ROOM_WIDTH, top + ROOM_HEIGHT))
+        out = io.BytesIO()
+        room.save(out, "PNG", optimize=True)
+        return out.getvalue()

@@ -1,0 +1,94 @@
+// What changes while a run goes on: the progress of a stage at once, figures whenever a stage is committed.
+"use strict";
+
+const TITLES = { rollouts: "plays and learns", evaluate: "is judged", reward_model: "teaches the reward model" };
+const ORDER = ["rollouts", "evaluate", "reward_model"];
+let state = null;
+let progress = null;
+
+function put(name, text) {
+  const element = document.querySelector(`[data-live="${name}"]`);
+  if (element && element.textContent !== text) element.textContent = text;
+}
+
+function duration(seconds) {
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+function count(value) {
+  return Math.round(value).toLocaleString("en");
+}
+
+function showProgress() {
+  if (!progress) return;
+  const finished = progress.stage === "finished";
+  put("headline", finished ? "The run is over" : `Epoch ${progress.epoch} ${TITLES[progress.stage] || "begins"}`);
+  const bar = document.querySelector('[data-live="bar"]');
+  if (bar) bar.value = finished ? 1 : progress.steps_total ? progress.step / progress.steps_total : 0;
+  put("done", progress.steps_total ? `${count(progress.step)} of ${count(progress.steps_total)}` : "–");
+  put("rate", progress.rate ? `${count(progress.rate)} a second` : "–");
+  put("eta", progress.eta_s === null ? "–" : duration(progress.eta_s));
+  const now = ORDER.indexOf(progress.stage);
+  for (const item of document.querySelectorAll("[data-stage]")) {
+    const at = ORDER.indexOf(item.dataset.stage);
+    item.classList.toggle("now", at === now);
+    item.classList.toggle("done", finished || at < now);
+    item.toggleAttribute("aria-current", at === now);
+  }
+  const errors = document.querySelector('[data-live="errors"]');
+  if (errors) errors.replaceChildren(...progress.errors.slice(-3).map((error) => {
+    const item = document.createElement("li");
+    item.textContent = `${error.at.slice(11, 19)} ${error.message}`;
+    return item;
+  }));
+  showAge();
+  showPlaces();
+}
+
+function showAge() {
+  if (progress && progress.updated) put("age", `${duration(Math.max(0, (Date.now() - Date.parse(progress.updated)) / 1000))} ago`);
+}
+
+function showPlaces() {
+  const places = (progress && progress.training && progress.training.places) || {};
+  for (const room of document.querySelectorAll("[data-room]")) {
+    const here = room.querySelector(".here");
+    const share = places[room.dataset.room] || 0;
+    here.hidden = !share;
+    here.textContent = share ? `${Math.max(1, Math.round(100 * share))} % now` : "";
+  }
+}
+
+async function refresh() {
+  const old = document.getElementById("fresh");
+  if (!old || old.contains(document.activeElement)) return;
+  const answer = await fetch(location.href);
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = page.getElementById("fresh");
+  if (fresh && fresh.innerHTML !== old.innerHTML) old.replaceWith(document.adoptNode(fresh));
+  showPlaces();
+}
+
+function follow() {
+  const link = document.getElementById("link");
+  const source = new EventSource("/events");
+  source.onopen = () => { link.textContent = "live"; };
+  source.onerror = () => { link.textContent = "not connected, trying again"; };
+  source.onmessage = (event) => {
+    const news = JSON.parse(event.data);
+    progress = news.progress;
+    showProgress();
+    if (state !== null && news.state !== state) refresh();
+    state = news.state;
+  };
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  follow();
+  setInterval(showAge, 1000);
+  const every = Number(document.getElementById("fresh")?.dataset.every);
+  if (every) setInterval(refresh, every);
+});

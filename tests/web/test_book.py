@@ -1,0 +1,93 @@
+from collections import Counter
+
+from questloop.storage.commit import commit_stage, read_commit
+from questloop.storage.keys import Stage
+from questloop.storage.store import StoredObject
+from questloop.web.book import FRESH_S, RunBook
+from questloop.web.segments import Order, SegmentPages
+
+
+class Counted:
+    """A store that counts what is asked of it."""
+
+    def __init__(self, store):
+        self._store = store
+        self.asked = Counter()
+
+    def __getattr__(self, name):
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments, **named):
+            self.asked[name] += 1
+            return found(*arguments, **named)
+
+        return call
+
+
+def test_what_cannot_change_is_read_once(store):
+    counted = Counted(store)
+    clock = iter(range(0, 100000, 10))  # every listing is stale
+    book = RunBook(counted, clock=lambda: next(clock))
+    assert book.played()
+    assert book.rows()
+    assert book.scores(0)
+    assert book.segments(0)
+    gets = counted.asked["get"]
+    assert book.played()
+    assert book.rows()
+    assert book.scores(0)
+    assert book.segments(0)
+    assert counted.asked["get"] == gets
+
+
+def test_many_lookers_cost_the_store_one_listing(store):
+    counted = Counted(store)
+    now = [0.0]
+    book = RunBook(counted, clock=lambda: now[0])
+    for _ in range(50):
+        book.state()
+    first = counted.asked["list"]
+    now[0] = FRESH_S / 2
+    book.state()
+    assert counted.asked["list"] == first
+    now[0] = FRESH_S
+    book.state()
+    assert counted.asked["list"] == 2 * first
+
+
+def test_a_new_epoch_is_seen(store):
+    now = [0.0]
+    book = RunBook(store, clock=lambda: now[0])
+    before = book.state()
+    info = dict(read_commit(store, 0, Stage.ROLLOUTS).info) | {"epoch": 1}
+    commit_stage(store, 1, Stage.ROLLOUTS, 1, [], info)
+    now[0] = FRESH_S
+    assert book.state() != before
+    assert book.epochs() == (0, 1)
+
+
+def test_a_page_of_ten_thousand_segments_reads_only_what_it_shows(store):
+    standing = read_commit(store, 0, Stage.ROLLOUTS)
+    for epoch in range(1, 51):
+        made = [
+            StoredObject(
+                f"zelda-episodes/r1-e{epoch:04d}-s{slot:03d}-00000/"
+                f"r1-e{epoch:04d}-s{slot:03d}-00000-00000-f0001/manifest.json",
+                "0" * 64,
+                1,
+            )
+            for slot in range(200)
+        ]
+        commit_stage(store, epoch, Stage.ROLLOUTS, 1, made, dict(standing.info))
+    counted = Counted(store)
+    pages = SegmentPages(RunBook(counted))
+    ids = pages.ordered(None, Order.NEWEST)
+    assert len(ids) == 10_012
+    assert ids[0].startswith("r1-e0050")
+    assert counted.asked["get"] <= 51, "a commit an epoch"
+    assert len(pages.cards(ids[-12:])) == 12
+    again = counted.asked["get"]
+    assert pages.ordered(None, Order.NEWEST) == ids
+    assert counted.asked["get"] == again
