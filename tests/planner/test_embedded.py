@@ -7,6 +7,7 @@ from tests.planner.test_executor import play, push
 
 from questloop.game.actions import Action
 from questloop.game.profiles.mossgrove import PROFILE
+from questloop.game.rom import Rom
 from questloop.game.terrain import Riddle
 from questloop.planner import embedded
 from questloop.planner.blocks import solve
@@ -14,7 +15,7 @@ from questloop.planner.client import EmbeddedPlanner
 from questloop.planner.modes import Mode
 from questloop.planner.plan import HEADINGS, parse_plan
 from questloop.planner.room import Room, neighbour
-from questloop.planner.trials import by_planner
+from questloop.planner.trials import by_planner, talks
 from questloop.planner.view import View, view_of
 
 ROOMS = ["room 4:11", "room 4:22", "room 5:22", "room 5:30", "room 5:32", "room 5:20", "room 5:11"]
@@ -30,6 +31,15 @@ def test_every_puzzle_room_is_solved_from_its_entrance(table, found, name, seed)
 def test_every_dialog_of_the_walkthrough_is_read_to_its_end(table, found):
     dialogs = [trial for trial in found.values() if trial.mode is Mode.DIALOG]
     assert len(dialogs) >= 12
+    for trial in dialogs:
+        verdict = by_planner(table, trial, EmbeddedPlanner(), 0)
+        assert verdict.solved, (trial.name, verdict)
+
+
+@pytest.mark.long
+def test_everybody_who_is_met_on_the_way_is_talked_to(table):
+    dialogs = talks(Rom.load(None), PROFILE)
+    assert len(dialogs) >= 17
     for trial in dialogs:
         verdict = by_planner(table, trial, EmbeddedPlanner(), 0)
         assert verdict.solved, (trial.name, verdict)

@@ -47,7 +47,7 @@ def render(store: Store, settings: Settings) -> str:
         maps=views.room_maps(played, segments, gone, profile_for(Rom.load(settings.game.rom_path)).room_top),
         milestone_epochs=epochs,
         milestones=views.milestones(played),
-        takeovers=views.takeovers(played),
+        planner=views.planner(played),
         segments=segments.best_and_worst(set(committed_epochs(store, Stage.EVALUATE)) - gone),
         calibration=views.calibration(newest) if newest else None,
         reward_model=views.reward_model(newest) if newest else [],

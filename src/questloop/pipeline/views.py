@@ -148,27 +148,29 @@ def milestones(played: Played) -> list[tuple[str, list[int]]]:
     return [(name, [info["milestones"].get(name, 0) for info in played.values()]) for name in names]
 
 
-def takeovers(played: Played) -> list[tuple[str, list[int | None]]]:
+def planner(played: Played) -> list[tuple[str, list[int | None]]]:
     """What the planner did, an epoch a column; none where it was off throughout."""
-    reports = [info.get("planner") for info in played.values()]
-    outcomes = dict.fromkeys(name for report in reports if report for name in report["takeovers"])
+    plans = [info.get("planner") for info in played.values()]
+    hints = [info.get("hints") for info in played.values()]
+    totals = [
+        {"steps played by plans": each["steps"], "plans": each["plans"], "invalid": each["plans_invalid"]}
+        if each
+        else None
+        for each in plans
+    ]
     return [
-        *(
-            (
-                f"takeovers: {name}",
-                [report["takeovers"].get(name, 0) if report else None for report in reports],
-            )
-            for name in outcomes
-        ),
-        *(
-            (title, [report[key] if report else None for report in reports])
-            for title, key in (
-                ("steps played by plans", "steps"),
-                ("plans", "plans"),
-                ("invalid", "plans_invalid"),
-            )
-            if any(reports)
-        ),
+        *_counted("takeovers: ", [each["takeovers"] if each else None for each in plans]),
+        *_counted("", totals),
+        *_counted("hints: ", [each["outcomes"] if each else None for each in hints]),
+    ]
+
+
+def _counted(title: str, epochs: list[dict[str, int] | None]) -> list[tuple[str, list[int | None]]]:
+    """A row a name; None where the part was off."""
+    names = dict.fromkeys(name for counts in epochs if counts for name in counts)
+    return [
+        (title + name, [None if counts is None else counts.get(name, 0) for counts in epochs])
+        for name in names
     ]
 
 
