@@ -58,3 +58,11 @@ def test_charts_take_the_pages_colour_and_are_the_same_twice():
     assert "currentColor" in chart
     assert chart == line_chart(series, "reward", boundaries=[1000])
     assert "<svg" in calibration_chart([0.2, 0.8], [0.3, 0.7], [10, 5])
+
+
+def test_a_long_curve_is_smoothed_and_its_epochs_are_named():
+    chart = line_chart([Series("return", range(40), [0.0, 1.0] * 20)], "reward", boundaries=[20])
+    assert "epoch 1" in chart
+    assert "stroke-opacity: 0.3" in chart, "the points, below their mean"
+    short = line_chart([Series("return", range(5), [0.0] * 5)], "reward")
+    assert "stroke-opacity: 0.3" not in short

@@ -15,6 +15,9 @@ ROOM_WIDTH, ROOM_HEIGHT = 160, 128
 OVERWORLD = 0
 _UNSEEN = (38, 42, 50)
 _HEAT = (255, 122, 26)
+_DARK, _LIGHT = (20, 22, 27), (236, 238, 241)
+_BAR = 9  # pixels
+_SMOOTHED_FROM = 12
 _TEXT = "#123456"  # stands for the page's own text colour until `_themed` puts it in
 
 Room = tuple[int, int]  # group, room
@@ -63,12 +66,12 @@ def filmstrip(frames: Sequence[tuple[int, bytes]], most: int = 6) -> bytes | Non
     if not frames:
         return None
     chosen = [frames[i] for i in np.unique(np.linspace(0, len(frames) - 1, most).round().astype(int))]
-    strip = Image.new("RGB", (len(chosen) * (ROOM_WIDTH + 4) - 4, 144 + 16), (20, 22, 27))
+    strip = Image.new("RGB", (len(chosen) * (ROOM_WIDTH + 4) - 4, 144 + 16), _DARK)
     draw = ImageDraw.Draw(strip)
     for index, (step, data) in enumerate(chosen):
         left = index * (ROOM_WIDTH + 4)
         strip.paste(_open(data), (left, 16))
-        draw.text((left + 3, 0), f"step {step}", fill=(225, 228, 232), font_size=14)
+        draw.text((left + 3, 0), f"step {step}", fill=_LIGHT, font_size=13)
     return _png(strip)
 
 
@@ -78,25 +81,32 @@ def line_chart(
     boundaries: Sequence[float] = (),
     xlabel: str = "environment steps",
 ) -> str:
-    """An inline SVG that takes the page's text colour. `boundaries` are epoch starts, drawn as thin lines."""
+    """An inline SVG that takes the page's text colour. `boundaries` are epoch starts, drawn as thin lines.
+
+    From 12 points on, a line is the mean of five neighbours, over the points themselves, which are faint.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 2.9), layout="constrained")
+    figure = Figure(figsize=(4.6, 2.7), layout="constrained")
     axes = figure.subplots()
     for line, colour in zip(series, _COLOURS, strict=False):
-        marker = "o" if len(line.x) < 12 else None
-        axes.plot(line.x, line.y, label=line.label, color=colour, linewidth=1.8, marker=marker, markersize=4)
-    for boundary in boundaries:
-        axes.axvline(boundary, color=_TEXT, linewidth=0.7, alpha=0.35, linestyle=":")
-    axes.set_xlabel(xlabel, color=_TEXT)
-    axes.set_ylabel(ylabel, color=_TEXT)
-    axes.tick_params(colors=_TEXT, labelsize=8)
+        if len(line.x) < _SMOOTHED_FROM:
+            axes.plot(line.x, line.y, label=line.label, color=colour, linewidth=2, marker="o", markersize=4)
+        else:
+            axes.plot(line.x, line.y, color=colour, linewidth=1, alpha=0.3)
+            axes.plot(line.x, _smooth(line.y), label=line.label, color=colour, linewidth=2.2)
+    for number, boundary in enumerate(boundaries, 1):
+        axes.axvline(boundary, color=_TEXT, linewidth=0.8, alpha=0.4, linestyle=":")
+        if len(boundaries) <= 8:
+            top = axes.get_xaxis_transform()
+            axes.text(boundary, 1.0, f" epoch {number}", transform=top, color=_TEXT, fontsize=8, va="top")
+    axes.set_xlabel(xlabel, color=_TEXT, fontsize=9)
+    axes.set_ylabel(ylabel, color=_TEXT, fontsize=9)
     axes.xaxis.set_major_formatter(_thousands)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(_TEXT)
     axes.grid(axis="y", alpha=0.2, linewidth=0.6)
     if len(series) > 1:
         axes.legend(frameon=False, fontsize=8, labelcolor=_TEXT)
+    _dress(axes)
     return _themed(figure)
 
 
@@ -111,12 +121,23 @@ def calibration_chart(predicted: Sequence[float], observed: Sequence[float], cou
     sizes = [20 + 120 * count / largest for count in counts]
     axes.scatter(predicted, observed, s=sizes, color=_COLOURS[0], alpha=0.85)
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    axes.set_xlabel("predicted", color=_TEXT)
-    axes.set_ylabel("observed", color=_TEXT)
-    axes.tick_params(colors=_TEXT, labelsize=8)
+    axes.set_xlabel("predicted", color=_TEXT, fontsize=9)
+    axes.set_ylabel("observed", color=_TEXT, fontsize=9)
+    _dress(axes)
+    return _themed(figure)
+
+
+def _dress(axes) -> None:  # type: ignore[no-untyped-def]
+    axes.tick_params(colors=_TEXT, labelsize=8.5, length=3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(_TEXT)
-    return _themed(figure)
+    axes.spines[["left", "bottom"]].set_alpha(0.4)
+
+
+def _smooth(values: Sequence[float]) -> NDArray[np.float64]:
+    """The mean of up to five neighbours, fewer at the ends."""
+    kernel = np.ones(5)
+    return np.convolve(values, kernel, "same") / np.convolve(np.ones(len(values)), kernel, "same")
 
 
 _COLOURS = ("#e2711d", "#2a7f9e", "#6a9f58", "#a05195", "#b8860b")
@@ -139,20 +160,14 @@ def _tile_rooms(
             canvas.paste(picture, (left, top))
         # a logarithm, since the first room sees a thousand times the visits of the last
         heat = math.log1p(visits[room]) / math.log1p(most)
-        canvas.paste(Image.new("RGB", (ROOM_WIDTH, 6), _HEAT), (left, top + ROOM_HEIGHT - 6), _bar_mask(heat))
-        label = f"{room[0]}:{room[1]:02X}  {visits[room]:,}"
-        draw.rectangle(
-            (left, top, *draw.textbbox((left + 6, top + 3), label, font_size=13)[2:]), fill=(0, 0, 0)
-        )
-        draw.text((left + 3, top), label, fill=(255, 255, 255), font_size=13)
-        draw.rectangle((left, top, left + ROOM_WIDTH - 1, top + ROOM_HEIGHT - 1), outline=(15, 17, 21))
+        bar_top = top + ROOM_HEIGHT - _BAR
+        draw.rectangle((left, bar_top, left + ROOM_WIDTH - 1, top + ROOM_HEIGHT - 1), fill=_DARK)
+        draw.rectangle((left, bar_top + 2, left + heat * (ROOM_WIDTH - 1), top + ROOM_HEIGHT - 1), fill=_HEAT)
+        label = f"{room[0]}:{room[1]:02x}   {visits[room]:,}"
+        draw.rectangle((left, top, left + ROOM_WIDTH - 1, top + 15), fill=_DARK)
+        draw.text((left + 5, top), label, fill=_LIGHT, font_size=13)
+        draw.rectangle((left, top, left + ROOM_WIDTH - 1, top + ROOM_HEIGHT - 1), outline=_DARK)
     return _png(canvas)
-
-
-def _bar_mask(share: float) -> Image.Image:
-    mask: NDArray[np.uint8] = np.zeros((6, ROOM_WIDTH), np.uint8)
-    mask[:, : max(2, round(share * ROOM_WIDTH))] = 255
-    return Image.fromarray(mask, "L")
 
 
 def _open(data: bytes) -> Image.Image:

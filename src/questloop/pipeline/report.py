@@ -20,6 +20,23 @@ from questloop.storage.store import Store
 REPORT_KEY = f"{MODELS}/pipeline/report.html"
 
 
+_COLUMNS = [
+    ("epoch", ""),
+    ("steps", ""),
+    ("return", "mean of ended episodes, unshaped"),
+    ("reward", "per 1000 steps"),
+    ("rooms", "different ones"),
+    ("milestones", "different ones"),
+    ("shaping", "weight of the reward model"),
+    ("agreement", "alpha between judges"),
+    ("outcomes", "tau of the score with what followed"),
+    ("pairs", "reward model with judges"),
+    ("gold", "reward model with what followed"),
+    ("steps/s", ""),
+]
+"""Heading and explanation, in the order of `table.COLUMNS`."""
+
+
 def write_report(store: Store, settings: Settings) -> str:
     """Write the report into the store; returns where it is, a path for a folder."""
     store.put(REPORT_KEY, render(store, settings).encode())
@@ -29,29 +46,53 @@ def write_report(store: Store, settings: Settings) -> str:
 def render(store: Store, settings: Settings) -> str:
     """The page. Raises `BadDataError` where the store holds no run."""
     run = read_run(store)
+    profile = profile_for(Rom.load(settings.game.rom_path))
     rows = table.rows(store)
     epochs = [row.epoch for row in rows]
     played = {epoch: _info(store, epoch, Stage.ROLLOUTS) for epoch in epochs}
     segments = views.Segments(store)
     gone = retired_epochs(store)
+    judged = [number for number in committed_epochs(store, Stage.EVALUATE) if number in epochs]
     learned = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number in epochs]
-    newest = _info(store, learned[-1], Stage.REWARD_MODEL) if learned else None
-    return _template().render(
+    model = _info(store, learned[-1], Stage.REWARD_MODEL) if learned else None
+    titles = {milestone.key: milestone.title for milestone in profile.milestones}
+    milestones = [(titles.get(name, name), counts) for name, counts in views.milestones(played)]
+    page: str = _template().render(
         run=run,
         steps=f"{sum(row.steps for row in rows):,}",
         parts=_parts(settings),
-        columns=list(table.COLUMNS.values()),
+        tiles=_tiles(rows, milestones),
+        columns=_COLUMNS,
         rows=[table.cells(row) for row in rows],
-        legend=table.LEGEND,
         charts=views.curves(played),
-        maps=views.room_maps(played, segments, gone, profile_for(Rom.load(settings.game.rom_path)).room_top),
-        milestone_epochs=epochs,
-        milestones=views.milestones(played),
+        maps=views.room_maps(played, segments, gone, profile.room_top),
+        epochs=epochs,
+        milestones=[item for item in milestones if any(item[1])],
+        ahead=[title for title, counts in milestones if not any(counts)],
         planner=views.planner(played),
-        segments=segments.best_and_worst(set(committed_epochs(store, Stage.EVALUATE)) - gone),
-        calibration=views.calibration(newest) if newest else None,
-        reward_model=views.reward_model(newest) if newest else [],
+        judges=views.judges(_info(store, judged[-1], Stage.EVALUATE)) if judged else [],
+        segments=segments.best_and_worst(set(judged) - gone),
+        calibration=views.calibration(model) if model else None,
+        reward_model=views.reward_model(model) if model else [],
     )
+    return page
+
+
+def _tiles(rows: list[table.Row], milestones: list[tuple[str, list[int]]]) -> list[tuple[str, str, str]]:
+    """Figure, what it is, and beside what."""
+    if not rows:
+        return []
+    first, last = rows[0], rows[-1]
+    reached = sum(any(counts) for _, counts in milestones)
+    start = f"{views.number(first.return_per_1000_steps)} in epoch {first.epoch}"
+    return [
+        (views.number(last.return_per_1000_steps), "reward per 1000 steps", start),
+        (str(last.unique_rooms), "rooms in the last epoch", f"{first.unique_rooms} in epoch {first.epoch}"),
+        (f"{reached} of {len(milestones)}", "milestones", "reached by an episode of the run"),
+        (views.number(last.judge_agreement), "judges' agreement", "Krippendorff's alpha; 1 is perfect"),
+        (views.number(last.reward_model_accuracy), "reward model", "held-out pairs ordered as the judges do"),
+        (f"{last.steps_per_second:,.0f}", "steps per second", "playing and learning"),
+    ]
 
 
 def _parts(settings: Settings) -> list[tuple[str, bool]]:

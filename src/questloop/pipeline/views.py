@@ -21,6 +21,12 @@ from questloop.storage.store import Store
 
 Played = Mapping[int, Mapping[str, Any]]
 
+EACH = 2
+"""Segments shown from either end of the ranking."""
+
+_STRIP = 6  # pictures of a filmstrip
+_NOT_AT_REST = ("transition", "menu", "text", "no_control")
+
 
 class Segments:
     """Exported segments, read where a picture needs them."""
@@ -44,33 +50,34 @@ class Segments:
         return found
 
     def best_and_worst(self, epochs: Iterable[int]) -> list[dict[str, Any]]:
-        """The segments with the highest and the lowest score of the newest judged epoch."""
-        judged = sorted(set(epochs) - retired_epochs(self._store))
-        if not judged:
+        """The segments with the highest and the lowest scores of the newest judged epoch, best first."""
+        newest = max(set(epochs) - retired_epochs(self._store), default=None)
+        if newest is None:
             return []
-        scores = [line for line in read_scores(self._store, judged[-1]) if line.weighted is not None]
-        if not scores:
-            return []
-        ranked = sorted(scores, key=lambda line: (line.weighted, line.segment_id))
-        return [
-            self._card(f"Best segment of epoch {judged[-1]}", ranked[-1]),
-            self._card(f"Worst segment of epoch {judged[-1]}", ranked[0]),
-        ]
+        scores = [line for line in read_scores(self._store, newest) if line.weighted is not None]
+        ranked = sorted(scores, key=lambda line: (line.weighted, line.segment_id), reverse=True)
+        places = list(enumerate(ranked, 1))
+        shown = [(f"Best segment of epoch {newest}", *item) for item in places[:EACH]]
+        shown += [(f"Worst segment of epoch {newest}", *item) for item in places[EACH:][-EACH:]]
+        return [self._card(title, f"{place} of {len(ranked)}", line) for title, place, line in shown]
 
-    def _card(self, title: str, line: SegmentScores) -> dict[str, Any]:
+    def _card(self, title: str, place: str, line: SegmentScores) -> dict[str, Any]:
         view = self._reader.load(line.segment_id)
         strip = pictures.filmstrip(frames(view))
         return {
             "title": title,
+            "place": place,
             "segment_id": line.segment_id,
-            "weighted": f"{line.weighted:.2f}",
+            "weighted": number(line.weighted),
+            "earned": number(view.manifest.raw_return),
+            "milestones": ", ".join(view.manifest.milestones),
             "image": _base64(strip) if strip else "",
+            "criteria": [(name, value, number(value)) for name, value in line.criteria.items()],
             "judges": [
                 {
                     "name": name,
                     "model": judge.model,
                     "overall": number(judge.overall),
-                    "criteria": ", ".join(f"{key} {number(value)}" for key, value in judge.scores.items()),
                     "reason": next((vote.reason for vote in judge.votes if vote.invalid is None), ""),
                 }
                 for name, judge in line.judges.items()
@@ -83,7 +90,7 @@ class Segments:
             state = line["state"]
             group, _, number = state["room"].partition(":")
             room = int(group), int(number, 16)
-            busy = any(state.get(key) for key in ("transition", "menu", "text", "no_control"))
+            busy = any(state.get(key) for key in _NOT_AT_REST)
             if line["png"] and not busy and room in wanted and room not in found:
                 png = view.png(line["step"])
                 if png is not None:
@@ -124,8 +131,8 @@ def curves(played: Played) -> list[tuple[str, Markup]]:
     boundaries = [info["step_start"] for info in played.values()][1:]
     steps = [point["step"] for point in curve]
     wanted = [
-        ("Return", "reward per 1000 steps", "return_per_1000_steps"),
-        ("Rooms", "rooms entered by an episode", "unique_rooms_per_episode"),
+        ("Reward", "reward per 1000 steps", "return_per_1000_steps"),
+        ("Rooms", "rooms per episode", "unique_rooms_per_episode"),
         ("Entropy of the policy", "nats", "entropy"),
     ]
     return [
@@ -174,6 +181,23 @@ def _counted(title: str, epochs: list[dict[str, int] | None]) -> list[tuple[str,
     ]
 
 
+def judges(summary: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What each judge of a pass did; `summary` is its commit's."""
+    return [
+        {
+            "name": name,
+            "model": judge["model"],
+            "votes": f"{judge['votes']:,}",
+            "invalid": f"{judge['votes'] - judge['valid']:,}",
+            "mean": number(judge["mean_overall"]),
+            "spread": "deterministic" if judge["deterministic"] else number(judge["mean_spread"]),
+            "tau": number(judge["tau"].get("tau")),
+            "latency": f"{1000 * judge['latency_s']['p50']:.0f} ms" if judge["latency_s"] else "–",
+        }
+        for name, judge in summary["judges"].items()
+    ]
+
+
 def calibration(info: Mapping[str, Any]) -> Markup | None:
     """An inline SVG of a reward model's predicted against observed preferences; `info` is its commit's."""
     bins = [item for item in _in_use(info)["calibration"] if item["comparisons"]]
@@ -210,8 +234,11 @@ def reward_model(info: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def frames(view: SegmentView) -> list[tuple[int, bytes]]:
-    """Steps and PNG bytes of a segment's pictures."""
-    named = ((line["step"], view.png(line["step"])) for line in view.states if line["png"])
+    """Steps and PNG bytes of a segment's pictures; those of menus and dialogs where there are few others."""
+    drawn = [line for line in view.states if line["png"]]
+    at_rest = [line for line in drawn if not any(line["state"].get(key) for key in _NOT_AT_REST)]
+    chosen = at_rest if len(at_rest) >= _STRIP else drawn
+    named = ((line["step"], view.png(line["step"])) for line in chosen)
     return [(step, png) for step, png in named if png is not None]
 
 

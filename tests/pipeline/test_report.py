@@ -1,0 +1,63 @@
+"""The report of a run that was played without training: what it shows, and that it needs nothing else."""
+
+import re
+
+import pytest
+from tests.pipeline.playing import play
+
+from questloop import settings
+from questloop.errors import BadDataError
+from questloop.pipeline.report import REPORT_KEY, render, write_report
+from questloop.pipeline.run import open_run
+from questloop.storage.store import open_store
+
+INFO = {
+    "step_start": 0,
+    "step_end": 300,
+    "return_mean": None,
+    "return_per_1000_steps": 1.5,
+    "unique_rooms": 1,
+    "shaping_weight": 0.0,
+    "steps_per_second": 100.0,
+    "milestones": {"sword_1": 2, "finished": 0},
+    "room_visits": {"0:20": 280, "0:21": 20},
+    "curve": [{"step": step, "return_per_1000_steps": step / 100} for step in range(0, 300, 10)],
+    "planner": {"takeovers": {"done": 3}, "steps": 40, "plans": 4, "plans_invalid": 1},
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    chosen = settings.load(None, {"store_url": str(tmp_path / "store")})
+    store = open_store(chosen.store)
+    open_run(store, chosen)
+    play(store, slots=1, steps=300, info=INFO)
+    return store, chosen
+
+
+def test_a_run_in_one_file(run):
+    page = render(*run)
+    assert "Took the twig blade" in page, "a milestone by its title"
+    assert "Still ahead: The grove is awake." in page
+    assert "takeovers: done" in page
+    assert "1.50" in page
+    assert page.count("<svg") == 1, "one curve was recorded"
+    assert "data:image/png;base64," in page, "the map with a picture of the room"
+    assert "What the judges liked" not in page, "nothing was judged"
+    loaded = re.findall(r"""(?:src|href|srcset)=["']([^"']{0,30})""", page)
+    assert loaded
+    assert all(where.startswith(("data:", "#")) for where in loaded), "it asks nobody for anything"
+    assert len(page) < 3_000_000
+
+
+def test_it_is_written_into_the_store(run):
+    store, chosen = run
+    where = write_report(store, chosen)
+    assert where.endswith(REPORT_KEY)
+    assert store.get(REPORT_KEY).startswith(b"<!doctype html>")
+
+
+def test_a_store_without_a_run(tmp_path):
+    chosen = settings.load(None, {"store_url": str(tmp_path)})
+    with pytest.raises(BadDataError, match="questloop pipeline"):
+        render(open_store(chosen.store), chosen)
