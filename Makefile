@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test test-long lint bench chaos manifests rom clean help
+.PHONY: setup demo test test-long lint bench chaos faults manifests rom clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -44,6 +44,9 @@ bench: $(VENV)/.base  ## install the peers, measure, write build/bench.json
 
 chaos: $(VENV)/.dev  ## the fleet under faults; SEED=0 SCALE=small|full; the last line is JSON
 	$(BIN)/python -m tests.fleet.chaos --seed $(or $(SEED),0) --scale $(or $(SCALE),small)
+
+faults: $(VENV)/.dev  ## the loop under faults; SEED=0 SCALE=small|full or POINTS=200 kills; the last line is JSON
+	$(BIN)/python -m tests.faults --seed $(or $(SEED),0) --points $(or $(POINTS),$(if $(filter small,$(SCALE)),12,200))
 
 manifests: $(VENV)/.dev  ## render every overlay into build/manifests and check it
 	$(BIN)/python scripts/render_manifests.py

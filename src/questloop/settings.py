@@ -26,11 +26,18 @@ from questloop.errors import UsageError
 
 
 def _auto_or_int(value: Any) -> Any:
-    return value if value == "auto" else int(value)
+    return value if value == "auto" else _int(value)
 
 
 def _all_or_int(value: Any) -> Any:
-    return value if value == "all" else int(value)
+    return value if value == "all" else _int(value)
+
+
+def _int(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, OverflowError):  # a TOML file may hold a list, or inf
+        raise ValueError("not a whole number") from None
 
 
 AutoInt = Annotated[Literal["auto"] | Annotated[int, Field(ge=1)], BeforeValidator(_auto_or_int)]

@@ -2,15 +2,28 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 
 from questloop.exit_codes import ExitCode
+from questloop.pipeline.run import Run
 from questloop.storage import keys
-from questloop.storage.commit import commit_stage
+from questloop.storage.commit import commit_stage, to_json
 from questloop.storage.keys import Stage
 from questloop.storage.lease import Lease
 from questloop.storage.store import open_store
+
+RUN = Run(
+    run="r1",
+    game="mossgrove",
+    rom_sha256="0" * 64,
+    seed=0,
+    observation="vector",
+    observation_version=1,
+    frame_skip=4,
+    created=datetime(2026, 1, 1, tzinfo=UTC),
+)
 
 
 def verify(*arguments, cwd):
@@ -31,9 +44,11 @@ def verify(*arguments, cwd):
 @pytest.fixture
 def store(tmp_path):
     store = open_store(str(tmp_path / "store"))
+    store.put(keys.run(), to_json(RUN))
     with Lease.acquire(store, "r1") as lease:
-        stored = store.put(keys.checkpoint(0, "state.json"), b"{}")
-        commit_stage(store, 0, Stage.ROLLOUTS, lease.fence, [stored])
+        stored = store.put(keys.checkpoint(0, "state.json"), b'{"files": {}, "counts": {"step": 8}}')
+        info = {"segments": 0, "step_start": 0, "step_end": 8}
+        commit_stage(store, 0, Stage.ROLLOUTS, lease.fence, [stored], info)
     store.put(keys.reward_model(0), b"left behind")
     return store
 
@@ -80,3 +95,21 @@ def test_no_store(tmp_path):
     assert done.returncode == ExitCode.USAGE
     assert done.stderr == "error: store nowhere: no such folder; give the STORE_URL of a run\n"
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_rewinding_withdraws_the_results_of_an_epoch_and_says_so(store, tmp_path):
+    store.delete([keys.checkpoint(0, "state.json")])
+    said = verify("store", cwd=tmp_path).stdout
+    assert "play again from epoch 0 on: questloop verify --rewind 0 --repair" in said
+    done = verify("store", "--rewind", "0", "--repair", cwd=tmp_path)
+    assert done.returncode == ExitCode.DONE, done.stdout
+    assert f"withdrawn: {keys.commit(0, Stage.ROLLOUTS)}" in done.stdout
+    assert "removed 1 objects" in done.stdout
+    assert not store.exists(keys.commit(0, Stage.ROLLOUTS))
+
+
+def test_a_store_without_a_run_is_not_rewound(tmp_path):
+    open_store(str(tmp_path / "store"))
+    done = verify("store", "--rewind", "0", cwd=tmp_path)
+    assert done.returncode == ExitCode.BAD_DATA
+    assert done.stderr.startswith("error: store store holds no run")

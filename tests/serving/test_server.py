@@ -47,3 +47,13 @@ def test_a_taken_port_is_one_clear_error(url):
     port = int(url.split(":")[2].split("/")[0])
     with pytest.raises(UnavailableError, match=f"127.0.0.1:{port}"), LocalServer(port=port):
         pass
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("127.0.0.1", 200), ("localhost:99", 200), ("evil.example", 400)]
+)
+def test_only_requests_to_this_machine_by_name_are_answered(host, status):
+    """A foreign name that was made to point to 127.0.0.1 is DNS rebinding."""
+    with LocalServer() as server:
+        reply = httpx.get(f"{server.root_url}/v1/models", headers={"host": host}, timeout=30)
+    assert reply.status_code == status

@@ -7,22 +7,26 @@ import itertools
 import socket
 import struct
 import threading
+import time
 from collections import deque
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+SLOW_S = 0.5
 
 
 class FaultyProxy:
     """Requests take the next fault of `faults`, and none once that is empty.
 
     Faults: a status code (500, 503, 403), "reset" (the connection breaks before the server sees the request),
-    "lost reply" (the server does what was asked, the answer is lost), "stall" (no answer until `release`).
+    "lost reply" (the server does what was asked, the answer is lost), "slow" (an answer after `SLOW_S`),
+    "stall" (no answer until `release`). None is none.
     """
 
     def __init__(self, upstream: str) -> None:
         self.upstream = urlsplit(upstream).netloc
-        self.faults: deque[int | str] = deque()
+        self.faults: deque[int | str | None] = deque()
         self.requests = itertools.count()
         self.seen = 0
         self.release = threading.Event()
@@ -69,6 +73,8 @@ def _handler(proxy: FaultyProxy) -> type[BaseHTTPRequestHandler]:
                 proxy.release.wait()
                 self.close_connection = True
             else:
+                if fault == "slow":
+                    time.sleep(SLOW_S)
                 status, headers, data = self.forward(body)
                 if fault == "lost reply":
                     self.reset()

@@ -1,5 +1,7 @@
 """Checkpoint files: what goes in comes out, and what is not whole is refused."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -58,5 +60,34 @@ def test_a_missing_checkpoint_is_named(store):
 def test_a_cut_off_file_is_refused(store, name):
     key = keys.checkpoint(4, name)
     store.put(key, store.get(key)[:-5])
-    with pytest.raises(BadDataError, match="cannot be read"):
+    with pytest.raises(BadDataError, match=r"cut off|cannot be read"):
         read_checkpoint(store, 4, "vector-3")
+
+
+@pytest.mark.parametrize("group", ["policy", "optimizer", "curiosity"])
+def test_a_weight_that_is_not_finite_is_not_written(store, group):
+    checkpoint = Checkpoint("v", {}, {}, {}, {})
+    setattr(checkpoint, group, {"layer": np.array([1, np.nan], np.float32)})
+    with pytest.raises(BadDataError, match=rf"{group}.layer is not finite"):
+        write_checkpoint(store, 1, checkpoint)
+    assert not list(store.list(keys.checkpoint_prefix(1)))
+
+
+@pytest.mark.parametrize("name", ["policy", "optimizer", "curiosity", "slots"])
+def test_a_file_that_was_changed_is_refused_and_named(store, name):
+    arrays = {"layer": np.zeros(3, np.float32)}
+    write_checkpoint(store, 1, Checkpoint("v", arrays, arrays, arrays, {"a": np.zeros(3)}))
+    key = keys.checkpoint(1, f"{name}.safetensors")
+    data = bytearray(store.get(key))
+    data[-1] ^= 1
+    store.put(key, bytes(data))
+    with pytest.raises(BadDataError, match=rf"{name}.safetensors: cut off or changed.*--rewind 1"):
+        read_checkpoint(store, 1, "v")
+
+
+def test_a_checkpoint_of_a_newer_release_is_refused(store):
+    write_checkpoint(store, 1, Checkpoint("v", {}, {}, {}, {}))
+    key = keys.checkpoint(1, "state.json")
+    store.put(key, json.dumps(json.loads(store.get(key)) | {"schema_version": 99}).encode())
+    with pytest.raises(BadDataError, match="schema version 99 is newer"):
+        read_checkpoint(store, 1, "v")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from questloop.episodes.findings import Audit
+    from questloop.storage.lease import Lease
     from questloop.storage.store import Store
 
 _SHOWN = 20
@@ -21,14 +23,20 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="delete what no commit lists; nothing else is touched")
     ] = False,
+    rewind: Annotated[
+        int | None,
+        typer.Option(min=0, help="withdraw the results of this epoch and later ones, to be played again"),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file of settings")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:
     """Check that every segment, score and model of a store is there once, whole and unchanged.
 
-    Reads and hashes everything that a commit lists. Orphans are what a stage that was killed left behind:
-    they do no harm, and --repair deletes them, unless a pipeline is writing the store. Exit code 65 where
-    something is missing, changed or twice.
+    Reads and hashes everything that a commit lists, and follows the lineage from segments to scores, reward
+    models and the epochs that these shaped. Orphans are what a stage that was killed left behind: they do no
+    harm, and --repair deletes them. What is damaged cannot be repaired, but played again: --rewind withdraws
+    an epoch's results and all later ones. Neither works while a pipeline is writing the store. Exit code 65
+    where something is missing, changed or twice.
 
     Examples:
 
@@ -37,38 +45,64 @@ def verify(
         questloop verify runs/demo --json
 
         questloop verify s3://questloop --repair
+
+        questloop verify runs/store --rewind 7 --repair
     """
     from questloop import settings
+    from questloop.episodes.audit import remove_orphans
     from questloop.exit_codes import ExitCode
     from questloop.storage.store import open_existing_store
 
     store = open_existing_store(settings.load(config, {"store_url": store_url}).store)
-    found, removed = _audit_and_repair(store) if repair else (_audit(store), None)
-    if as_json:
-        print(json.dumps(found.to_json() | ({} if removed is None else {"removed": removed})))
+    withdrawn, removed = [], None
+    if rewind is None and not repair:
+        found = _audit(store)
     else:
+        with _only_writer(store) as lease:
+            if rewind is not None:
+                withdrawn = _rewind(store, rewind, lease)
+            found = _audit(store)
+            if repair:
+                removed = remove_orphans(store, found) + store.remove_unfinished()
+    if as_json:
+        done = {"withdrawn": withdrawn} if rewind is not None else {}
+        print(json.dumps(found.to_json() | done | ({} if removed is None else {"removed": removed})))
+    else:
+        for key in withdrawn:
+            print(f"withdrawn: {key}")
         _print(found, store.url, removed)
     if not found.ok:
         raise typer.Exit(ExitCode.BAD_DATA)
 
 
 def _audit(store: Store) -> Audit:
-    from questloop.episodes.audit import audit
+    from questloop.pipeline.audit import audit_run
     from questloop.telemetry.progress import progress_bar
 
     with progress_bar("verify", "objects") as tell:
-        return audit(store, tell)
+        return audit_run(store, tell)
 
 
-def _audit_and_repair(store: Store) -> tuple[Audit, int]:
-    """Audit, then delete orphans; as the store's writer, so that no pipeline writes meanwhile."""
-    from questloop.episodes.audit import remove_orphans
+@contextmanager
+def _only_writer(store: Store) -> Iterator[Lease | None]:
+    """Hold the store's lease, so that no pipeline writes meanwhile; None: there never was a pipeline."""
     from questloop.storage.lease import Lease, holder_of
 
     holder = holder_of(store)
-    with Lease.acquire(store, holder.run) if holder else nullcontext():
-        found = _audit(store)
-        return found, remove_orphans(store, found) + store.remove_unfinished()
+    if holder is None:
+        yield None
+        return
+    with Lease.acquire(store, holder.run) as lease:
+        yield lease
+
+
+def _rewind(store: Store, epoch: int, lease: Lease | None) -> list[str]:
+    from questloop.errors import BadDataError
+    from questloop.pipeline.audit import rewind
+
+    if lease is None:
+        raise BadDataError(f"store {store.url} holds no run that could be rewound")
+    return rewind(store, epoch, lease)
 
 
 def _print(found: Audit, url: str, removed: int | None) -> None:
@@ -83,8 +117,12 @@ def _print(found: Audit, url: str, removed: int | None) -> None:
         print(f"removed {removed} objects")
     elif result["orphans"]:
         print(f"{result['orphans']} orphans of stages that were stopped; --repair deletes them")
-    print(
-        "ok"
-        if found.ok
-        else "NOT ok: restore what is missing from a copy, or begin again in another STORE_URL"
-    )
+    if found.ok:
+        print("ok")
+    elif (epoch := found.first_harmed) is not None:
+        print(
+            f"NOT ok: restore what is missing from a copy, or play again from epoch {epoch} on: "
+            f"questloop verify --rewind {epoch} --repair, then the same pipeline"
+        )
+    else:
+        print("NOT ok: restore what is missing from a copy, or begin again in another STORE_URL")

@@ -14,9 +14,9 @@ from functools import cached_property
 from itertools import pairwise
 
 from questloop.episodes.audit_objects import Checked, check_object
-from questloop.episodes.findings import Audit, Finding, Kind
+from questloop.episodes.findings import Audit, Kind
 from questloop.episodes.retention import retired_epochs
-from questloop.episodes.segment import SEGMENT_FRAMES, EpisodeRecord, Manifest, Outcome
+from questloop.episodes.segment import SEGMENT_FRAMES, EpisodeRecord, Outcome
 from questloop.errors import BadDataError
 from questloop.storage import keys
 from questloop.storage.commit import Commit, CommittedObject, read_commit
@@ -43,13 +43,12 @@ class _Auditor:
         self._audit = Audit()
         self._there: dict[str, int] = {}
         self._accounted: set[str] = set()
-        self._commits: dict[tuple[int, Stage], Commit] = {}
-        self._manifests: dict[str, Manifest] = {}
+        self._commits, self._manifests = self._audit.commits, self._audit.manifests
         self._records: dict[str, EpisodeRecord] = {}
 
     def run(self) -> Audit:
         self._there = {entry.key: entry.size for entry in self._store.list()}
-        self._retired = retired_epochs(self._store)
+        self._retired = self._audit.retired = retired_epochs(self._store)
         self._read_commits()
         self._check_objects()
         self._check_steps()
@@ -57,11 +56,11 @@ class _Auditor:
         self._check_scores()
         self._check_lineage()
         self._find_orphans()
-        self._audit.findings.sort(key=lambda finding: (finding.kind, finding.key, finding.detail))
+        self._audit.sort()
         return self._audit
 
-    def _found(self, kind: Kind, key: str, detail: str) -> None:
-        self._audit.findings.append(Finding(kind, key, detail))
+    def _found(self, kind: Kind, key: str, detail: str, epoch: int | None = None) -> None:
+        self._audit.found(kind, key, detail, epoch)
 
     # Commits and what they list
 
@@ -79,11 +78,13 @@ class _Auditor:
             try:
                 commit = read_commit(self._store, epoch, Stage(stage))
             except BadDataError as error:
-                self._found(Kind.BAD_DOCUMENT, key, str(error))
+                self._found(Kind.BAD_DOCUMENT, key, str(error), epoch)
                 continue
             if commit is not None:
                 if (commit.epoch, commit.stage) != (epoch, stage):
-                    self._found(Kind.BAD_DOCUMENT, key, f"it is of epoch {commit.epoch}, {commit.stage}")
+                    self._found(
+                        Kind.BAD_DOCUMENT, key, f"it is of epoch {commit.epoch}, {commit.stage}", epoch
+                    )
                 self._commits[epoch, Stage(stage)] = commit
 
     def _check_objects(self) -> None:
@@ -121,26 +122,25 @@ class _Auditor:
         for before, after in pairwise(rollouts):
             key = keys.commit(after.epoch, Stage.ROLLOUTS)
             if after.epoch != before.epoch + 1:
+                missing = before.epoch + 1
                 self._found(
-                    Kind.MISSING, keys.commit(before.epoch + 1, Stage.ROLLOUTS), "later epochs are committed"
+                    Kind.MISSING, keys.commit(missing, Stage.ROLLOUTS), "later epochs are committed", missing
                 )
             elif (end := before.info.get("step_end")) != (start := after.info.get("step_start")):
-                self._found(
-                    Kind.LINEAGE, key, f"it begins at step {start}, the epoch before it ended at {end}"
-                )
+                detail = f"it begins at step {start}, the epoch before it ended at {end}"
+                self._found(Kind.LINEAGE, key, detail, after.epoch)
 
     def _check_segments(self) -> None:
         """Each segment of an episode is there once, and its frames are those that no other one has."""
         for (episode, index), found in self._by_place().items():
             if len(found) > 1:
-                self._found(
-                    Kind.DUPLICATE, keys.episode_prefix(episode), f"segment {index}: {', '.join(found)}"
-                )
+                detail = f"segment {index}: {', '.join(found)}"
+                epoch = max(self._manifests[segment_id].epoch for segment_id in found)
+                self._found(Kind.DUPLICATE, keys.episode_prefix(episode), detail, epoch)
         for segment_id, manifest in self._manifests.items():
             if manifest.episode_id not in self._records:
-                self._found(
-                    Kind.MISSING, keys.episode_record(manifest.episode_id), f"of segment {segment_id}"
-                )
+                key = keys.episode_record(manifest.episode_id)
+                self._found(Kind.MISSING, key, f"of segment {segment_id}", manifest.epoch)
         self._audit.segments = len(self._manifests)
         for record in self._records.values():
             self._check_episode(record)
@@ -159,27 +159,27 @@ class _Auditor:
         return places
 
     def _check_episode(self, record: EpisodeRecord) -> None:
-        key = keys.episode_record(record.id)
+        key, latest = keys.episode_record(record.id), record.epochs[-1]
         step = 0
         for number, entry in enumerate(record.segments):
             if (entry.index, entry.first_step) != (number, step):
-                self._found(
-                    Kind.BAD_DOCUMENT, key, f"segment {entry.segment_id} does not follow the one before it"
-                )
+                detail = f"segment {entry.segment_id} does not follow the one before it"
+                self._found(Kind.BAD_DOCUMENT, key, detail, latest)
             step = entry.first_step + entry.frames
         open_steps = record.steps - step
         if not 0 <= open_steps < SEGMENT_FRAMES or (open_steps and record.outcome is not Outcome.RUNNING):
-            self._found(Kind.BAD_DOCUMENT, key, f"{record.steps} steps, its segments hold {step}")
+            self._found(Kind.BAD_DOCUMENT, key, f"{record.steps} steps, its segments hold {step}", latest)
         listed = {entry.segment_id: entry for entry in record.segments}
         for segment_id in self._exported_of[record.id]:
             if segment_id not in listed or not listed[segment_id].exported:
-                self._found(
-                    Kind.LINEAGE, keys.manifest(segment_id), "its episode does not list it as exported"
-                )
+                detail = "its episode does not list it as exported"
+                epoch = self._manifests[segment_id].epoch
+                self._found(Kind.LINEAGE, keys.manifest(segment_id), detail, epoch)
         for segment_id, entry in listed.items():
             kept = (entry.epoch, Stage.ROLLOUTS) in self._commits and entry.epoch not in self._retired
             if entry.exported and kept and segment_id not in self._manifests:
-                self._found(Kind.MISSING, keys.manifest(segment_id), "its episode lists it as exported")
+                detail = "its episode lists it as exported"
+                self._found(Kind.MISSING, keys.manifest(segment_id), detail, entry.epoch)
 
     def _check_scores(self) -> None:
         """Each score is of a committed segment of its epoch, and no segment has two."""
@@ -190,12 +190,12 @@ class _Auditor:
             self._audit.scores += sum(scored.values())
             for segment_id, count in scored.items():
                 if count > 1:
-                    self._found(Kind.DUPLICATE, keys.scores(epoch), f"{count} scores of segment {segment_id}")
+                    detail = f"{count} scores of segment {segment_id}"
+                    self._found(Kind.DUPLICATE, keys.scores(epoch), detail, epoch)
                 known = self._manifests.get(segment_id)
                 if epoch not in self._retired and (known is None or known.epoch != epoch):
-                    self._found(
-                        Kind.LINEAGE, keys.scores(epoch), f"segment {segment_id} is not of epoch {epoch}"
-                    )
+                    detail = f"segment {segment_id} is not of epoch {epoch}"
+                    self._found(Kind.LINEAGE, keys.scores(epoch), detail, epoch)
 
     def _scored(self, epoch: int) -> list[str]:
         try:
@@ -203,8 +203,8 @@ class _Auditor:
             return [str(json.loads(line)["segment_id"]) for line in lines]
         except NotFound:
             return []
-        except (ValueError, KeyError, TypeError) as error:
-            self._found(Kind.BAD_DOCUMENT, keys.scores(epoch), f"not scores: {error!r}")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            self._found(Kind.BAD_DOCUMENT, keys.scores(epoch), f"not scores: {error!r}", epoch)
             return []
 
     def _check_lineage(self) -> None:
@@ -218,9 +218,8 @@ class _Auditor:
         for segment_id, manifest in self._manifests.items():
             used = manifest.reward_model_sha256
             if used is not None and models.get(used, manifest.epoch) >= manifest.epoch:
-                self._found(
-                    Kind.LINEAGE, keys.manifest(segment_id), f"no earlier epoch has reward model {used[:12]}"
-                )
+                detail = f"no earlier epoch has reward model {used[:12]}"
+                self._found(Kind.LINEAGE, keys.manifest(segment_id), detail, manifest.epoch)
         checkpoints = {
             epoch
             for (epoch, stage) in self._commits

@@ -25,17 +25,18 @@ class Checked:
     """What a committed object turned out to be; `accounted` are the keys that it answers for."""
 
     accounted: set[str]
+    epoch: int
     findings: list[Finding] = field(default_factory=list)
     manifest: Manifest | None = None
     record: EpisodeRecord | None = None
 
     def found(self, kind: Kind, key: str, detail: str) -> None:
-        self.findings.append(Finding(kind, key, detail))
+        self.findings.append(Finding(kind, key, detail, self.epoch))
 
 
 def check_object(store: Store, commit: Commit, item: CommittedObject, retired: bool) -> Checked:
     """Read an object that `commit` lists, and all that belongs to it; `retired`: it may be gone."""
-    checked = Checked({item.key})
+    checked = Checked({item.key}, commit.epoch)
     try:
         data = store.get(item.key)
     except NotFound:

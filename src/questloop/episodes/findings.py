@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from questloop.episodes.segment import Manifest
+from questloop.storage.commit import Commit
+from questloop.storage.keys import Stage
 
 
 class Kind(StrEnum):
@@ -26,6 +30,7 @@ class Finding:
     kind: Kind
     key: str
     detail: str
+    epoch: int | None = None  # whose result it harms; None: of none alone
 
 
 @dataclass
@@ -39,6 +44,26 @@ class Audit:
     scores: int = 0
     models: int = 0
     findings: list[Finding] = field(default_factory=list)
+    commits: dict[tuple[int, Stage], Commit] = field(default_factory=dict, repr=False)
+    manifests: dict[str, Manifest] = field(default_factory=dict, repr=False)  # of whole segments, by id
+    retired: frozenset[int] = frozenset()
+
+    def found(self, kind: Kind, key: str, detail: str, epoch: int | None = None) -> None:
+        """Note something wrong, once."""
+        finding = Finding(kind, key, detail, epoch)
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def sort(self) -> None:
+        """Order the findings by kind and key."""
+        self.findings.sort(key=lambda finding: (finding.kind, finding.key, finding.detail))
+
+    @property
+    def first_harmed(self) -> int | None:
+        """The first epoch whose results are not whole; None: all are, or a fault is of no epoch."""
+        harmed = [finding.epoch for finding in self.findings if finding.kind is not Kind.ORPHAN]
+        known = [epoch for epoch in harmed if epoch is not None]
+        return min(known) if known and len(known) == len(harmed) else None
 
     @property
     def ok(self) -> bool:
@@ -62,8 +87,5 @@ class Audit:
             "bad_documents": counts[Kind.BAD_DOCUMENT],
             "lineage": counts[Kind.LINEAGE],
             "ok": self.ok,
-            "findings": [
-                {"kind": finding.kind.value, "key": finding.key, "detail": finding.detail}
-                for finding in self.findings
-            ],
+            "findings": [asdict(finding) | {"kind": finding.kind.value} for finding in self.findings],
         }

@@ -82,7 +82,7 @@ def _is_done(store: Store, epoch: int) -> bool:
         return bool(json.loads(store.get(keys.retired(epoch)))["done"])
     except NotFound:
         return False
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
 
 

@@ -234,5 +234,5 @@ def _document(data: bytes, key: str) -> dict[str, Any]:
             if not (entry["state"] is None or _DIGEST.fullmatch(entry["state"])):
                 raise ValueError("a state that is no SHA-256")
         return {"capacity": int(document["capacity"]), "cells": document["cells"]}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise BadDataError(f"{key} is no index of an archive ({error}); {_REMEDY}") from None

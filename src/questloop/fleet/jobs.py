@@ -126,6 +126,8 @@ def retry(db: Database, job_id: str) -> None:
 
 def get(db: Database, job_id: str) -> Job:
     """The job; raises `UnknownJobError`."""
+    if "\0" in job_id:  # PostgreSQL takes no such text
+        raise UnknownJobError(job_id)
     with db.read() as session:
         job = session.get(Job, job_id)
     if job is None:

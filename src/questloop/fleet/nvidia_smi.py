@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ QUERIES = {
 }
 MIG_QUERIES = QUERIES | {"list": ["-L"]}
 
+_LONGEST_LINE = 10_000
 _NO_DEVICES = "no devices were found"
 _BROKEN = ("lost", "unknown error", "err!", "fallen off", "requires reset", "reset required")
 _MIG_LINE = re.compile(
@@ -92,11 +93,10 @@ def parse_gpus(output: str) -> tuple[list[_Row], str]:
     """The rows of a GPU query, and what is wrong in one line; a line that is no row spoils no other."""
     rows: list[_Row] = []
     problems = ""
-    for fields in csv.reader(output.splitlines(), skipinitialspace=True):
-        fields = [field.strip() for field in fields]
+    for fields in _lines(output):
         if not any(fields):
             continue
-        if len(fields) != 8 or not fields[0].isdigit() or not fields[1].startswith("GPU-"):
+        if len(fields) != 8 or not _is_number(fields[0]) or not fields[1].startswith("GPU-"):
             problems = _join(problems, ", ".join(fields)[:200])
             continue
         row = _row(fields)
@@ -111,11 +111,25 @@ def parse_gpus(output: str) -> tuple[list[_Row], str]:
 def parse_apps(output: str) -> list[tuple[str, int | None]]:
     """GPU UUID and process id (None where it is not told) of every process."""
     apps: list[tuple[str, int | None]] = []
-    for fields in csv.reader(output.splitlines(), skipinitialspace=True):
-        if len(fields) >= 2 and fields[0].strip().startswith(("GPU-", "MIG-")):
-            pid = fields[1].strip()
-            apps.append((fields[0].strip(), int(pid) if pid.isdigit() else None))
+    for fields in _lines(output):
+        if len(fields) >= 2 and fields[0].startswith(("GPU-", "MIG-")):
+            apps.append((fields[0], _int(fields[1])))
     return apps
+
+
+def _lines(output: str) -> Iterator[list[str]]:
+    """The fields of every line; a line that is no CSV is one field."""
+    for line in output.splitlines():
+        try:
+            fields = next(csv.reader([line[:_LONGEST_LINE]], skipinitialspace=True), [])
+        except csv.Error:
+            fields = [line[:_LONGEST_LINE]]
+        yield [field.strip() for field in fields]
+
+
+def _is_number(text: str) -> bool:
+    """Whether `int` takes it: other scripts' digits are no numbers, and no counter has 16 digits."""
+    return text.isascii() and text.isdigit() and len(text) < 16
 
 
 def _row(fields: list[str]) -> _Row:
@@ -123,7 +137,7 @@ def _row(fields: list[str]) -> _Row:
     numbers = total, used, free
     if any(word in field.lower() for field in (name, *numbers, utilisation) for word in _BROKEN):
         health = Health.UNHEALTHY
-    elif not all(field.isdigit() for field in numbers) or int(total) == 0:
+    elif not all(map(_is_number, numbers)) or int(total) == 0:
         health = Health.UNKNOWN
     else:
         health = Health.HEALTHY
@@ -165,7 +179,7 @@ def _slices(listing: str, parents: Mapping[str, _Row], foreign: set[str], told: 
 
 
 def _int(field: str) -> int | None:
-    return int(field) if field.isdigit() else None
+    return int(field) if _is_number(field) else None
 
 
 def _join(first: str, second: str) -> str:

@@ -16,6 +16,7 @@ from questloop.errors import BadDataError
 
 _MAGIC = b"QUESTLOOP-STATE\n"
 _FORMAT = 1
+_LARGEST = 16 * 2**20  # bytes; PyBoy's are some 200 KB
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class SaveState:
             header = json.loads(head)
             if header["format"] != _FORMAT:
                 raise ValueError(f"format {header['format']}, this version reads {_FORMAT}")
-            data = zlib.decompress(body)
+            data = _unpack(body, int(header["size"]))
             if len(data) != header["size"] or hashlib.sha256(data).hexdigest() != header["sha256"]:
                 raise ValueError("its bytes do not match their digest")
             return cls(
@@ -68,7 +69,7 @@ class SaveState:
                 str(header["cell"]),
                 float(header["raw_return"]),
             )
-        except (ValueError, KeyError, TypeError, zlib.error) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError, zlib.error) as error:
             raise BadDataError(f"{source} is cut off or damaged ({error}); {REMAKE}") from None
 
     def require(
@@ -95,6 +96,17 @@ class SaveState:
         except OSError as error:
             raise BadDataError(f"save state {path}: {error.strerror}; {REMAKE}") from None
         return cls.from_bytes(blob, f"save state {path}")
+
+
+def _unpack(body: bytes, size: int) -> bytes:
+    """At most `size` bytes: a small file must not fill the memory."""
+    if not 0 <= size <= _LARGEST:
+        raise ValueError(f"a state of {size} bytes")
+    unpacker = zlib.decompressobj()
+    data = unpacker.decompress(body, size + 1)
+    if len(data) > size:
+        raise ValueError(f"it unpacks to more than the {size} bytes that it says")
+    return data
 
 
 REMAKE = "make it again with `questloop states capture`"

@@ -107,6 +107,8 @@ def _read_file(path: Path) -> list[Row]:
         raise UsageError(f"--dataset {path}: its name must end in one of {', '.join(SUFFIXES)}")
     try:
         rows = reader(path)
+    except (RecursionError, csv.Error) as error:
+        raise BadDataError(f"{path}: cannot be read: {error}") from None
     except UnicodeDecodeError as error:
         raise BadDataError(f"{path}: not UTF-8 at byte {error.start}") from None
     for index, row in enumerate(rows):
@@ -121,6 +123,10 @@ def _read_json(path: Path) -> list[Any]:
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             raise BadDataError(f"{path}: several documents; name it .jsonl if it has one a line") from None
+        raise BadDataError(f"{path}: not JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise
+    except ValueError as error:  # a number of thousands of digits
         raise BadDataError(f"{path}: not JSON: {error}") from None
     if isinstance(document, dict):
         lists = [value for value in document.values() if isinstance(value, list)]
@@ -138,6 +144,8 @@ def _read_jsonl(path: Path) -> list[Any]:
                 rows.append(json.loads(line))
             except json.JSONDecodeError as error:
                 raise BadDataError(f"{path}: line {number} is not JSON: {error.msg}") from None
+            except ValueError as error:  # a number of thousands of digits
+                raise BadDataError(f"{path}: line {number} is not JSON: {error}") from None
     return rows
 
 
@@ -159,7 +167,7 @@ def _read_parquet(path: Path) -> list[Row]:
         raise MissingExtraError("pyarrow", "grpo") from None
     try:
         return parquet.read_table(path).to_pylist()
-    except ArrowException as error:
+    except (ArrowException, OSError) as error:
         raise BadDataError(f"{path}: not a Parquet file: {error}") from None
 
 

@@ -163,7 +163,18 @@ def reward_model(
     metrics.reward_drift.set(report.drift)
     context.lease.check()
     written = store.put(keys.reward_model(epoch), model.to_bytes(), durable=True)
-    return commit_stage(store, epoch, Stage.REWARD_MODEL, context.fence, [written], info=report.to_json())
+    info = report.to_json() | {"learned_from": scores_of(store, newest)}
+    return commit_stage(store, epoch, Stage.REWARD_MODEL, context.fence, [written], info=info)
+
+
+def scores_of(store: Store, epochs: Iterable[int]) -> dict[str, str]:
+    """SHA-256 of the committed scores of each epoch, by its number as text."""
+    found = {}
+    for epoch in epochs:
+        commit = read_commit(store, epoch, Stage.EVALUATE)
+        assert commit is not None
+        found[str(epoch)] = next(item.sha256 for item in commit.objects if item.key == keys.scores(epoch))
+    return found
 
 
 def judged_segments(store: Store, epochs: Iterable[int]) -> Iterator[JudgedSegment]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import pickle
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -151,6 +150,15 @@ class RewardModel:
         observations other than `observation_version` (None: any).
         """
         content = _read(data, name)
+        try:
+            model = cls._of(content, name, observation_version)
+        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise BadDataError(f"{name}: not a reward model ({_line(error)}); {REMEDY}") from None
+        model.sha256 = hashlib.sha256(data).hexdigest()
+        return model
+
+    @classmethod
+    def _of(cls, content: dict[str, Any], name: str, observation_version: int | None) -> RewardModel:
         made_for = content["observation_version"]
         if observation_version is not None and made_for != observation_version:
             raise BadDataError(
@@ -160,7 +168,7 @@ class RewardModel:
         state = content["ensemble"]
         ensemble = Ensemble(state["mean"], state["std"])
         ensemble.load_state_dict(state)
-        model = cls(
+        return cls(
             ensemble,
             content["reference"],
             reading=Reading(content["reading"]),
@@ -168,23 +176,28 @@ class RewardModel:
             accuracy=content["accuracy"],
             accuracy_low=content["accuracy_low"],
         )
-        model.sha256 = hashlib.sha256(data).hexdigest()
-        return model
 
 
 def _read(data: bytes, name: str) -> dict[str, Any]:
     try:
         content = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
-    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BadDataError(f"{name}: not a whole reward model ({reason[:80]}); {REMEDY}") from None
+    except Exception as error:  # torch's reader fails in any way at bytes that it did not write
+        raise BadDataError(f"{name}: not a whole reward model ({_line(error)}); {REMEDY}") from None
     if not isinstance(content, dict) or "format" not in content:
         raise BadDataError(f"{name}: not a reward model; {REMEDY}")
     if content["format"] != FORMAT:
         raise BadDataError(f"{name}: format {content['format']}, this version reads {FORMAT}; {REMEDY}")
-    if content.pop("digest", None) != _digest(content):
+    try:
+        whole = content.pop("digest", None) == _digest(content)
+    except (RuntimeError, KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
         raise BadDataError(f"{name}: its content was changed after it was written; {REMEDY}")
     return content
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0][:80] if str(error) else type(error).__name__
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Self
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from questloop.errors import UnavailableError
 
@@ -32,7 +33,9 @@ class AppServer:
     def __enter__(self) -> Self:
         listener = listen(self._port)
         self.root_url = f"http://{HOST}:{listener.getsockname()[1]}"
-        config = uvicorn.Config(self._app, log_level="warning", access_log=False, lifespan="off", ws="none")
+        config = uvicorn.Config(
+            _guarded(self._app), log_level="warning", access_log=False, lifespan="off", ws="none"
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listener]}, name="app-server", daemon=True
@@ -65,3 +68,12 @@ def listen(port: int, host: str = HOST) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}; choose another --port"
         ) from None
     return listener
+
+
+def _guarded(app: FastAPI) -> TrustedHostMiddleware:
+    """Answers only what was addressed to this machine.
+
+    A page from elsewhere whose name was made to point to 127.0.0.1 (DNS rebinding) would otherwise read and
+    write what is served here.
+    """
+    return TrustedHostMiddleware(app, allowed_hosts=[HOST, "localhost"])

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from questloop.errors import BadDataError, QuestloopError, UsageError
 from questloop.exit_codes import ExitCode
@@ -54,7 +54,7 @@ class Holder(BaseModel):
     run: str
     fence: int
     token: str
-    lease_s: float
+    lease_s: float = Field(gt=0, le=3600)  # a newcomer waits for it
     host: str
     process: str
     pid: int

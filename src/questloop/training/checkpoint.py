@@ -21,7 +21,7 @@ from safetensors.numpy import load, save
 
 from questloop.errors import BadDataError
 from questloop.storage import keys
-from questloop.storage.store import NotFound, Store, StoredObject
+from questloop.storage.store import NotFound, Store, StoredObject, sha256_hex
 
 SCHEMA_VERSION = 1
 STATE = "state.json"
@@ -44,7 +44,12 @@ class Checkpoint:
 
 
 def write_checkpoint(store: Store, epoch: int, checkpoint: Checkpoint) -> list[StoredObject]:
-    """Write the files of `checkpoint`, `state.json` last; returns all of them."""
+    """Write the files of `checkpoint`, `state.json` last; returns all of them.
+
+    Raises `BadDataError` naming the array where a weight is not finite: no run could go on from it.
+    """
+    for group in ("policy", "optimizer", "curiosity"):
+        _require_finite(f"{keys.checkpoint_prefix(epoch)}: {group}", getattr(checkpoint, group))
     slots, slot_tree = flatten(checkpoint.slots)
     groups = {
         "policy": checkpoint.policy,
@@ -71,7 +76,7 @@ def write_checkpoint(store: Store, epoch: int, checkpoint: Checkpoint) -> list[S
 def read_checkpoint(store: Store, epoch: int, observation_version: str) -> Checkpoint:
     """The checkpoint of `epoch`.
 
-    Raises `BadDataError` where it is missing, cut off, or of another observation layout.
+    Raises `BadDataError` where it is missing, cut off, changed, or of another observation layout.
     """
     where = f"{store.url.rstrip('/')}/{keys.checkpoint_prefix(epoch)}"
     try:
@@ -82,7 +87,12 @@ def read_checkpoint(store: Store, epoch: int, observation_version: str) -> Check
                 f"{where} was trained on observation version {found}, this is {observation_version}: "
                 "start a new run, or go on with the release that wrote it"
             )
-        blobs = {name: store.get(keys.checkpoint(epoch, f"{name}.safetensors")) for name in _FILES}
+        if state["schema_version"] > SCHEMA_VERSION:
+            raise BadDataError(
+                f"{where}: schema version {state['schema_version']} is newer than this release reads; "
+                "upgrade questloop"
+            )
+        blobs = {name: _read(store, epoch, f"{name}.safetensors", state["files"]) for name in _FILES}
         arrays = {name: load(blob) for name, blob in blobs.items()}
         return Checkpoint(
             found,
@@ -93,11 +103,9 @@ def read_checkpoint(store: Store, epoch: int, observation_version: str) -> Check
             state["counts"],
         )
     except NotFound as error:
-        raise BadDataError(f"{where} is missing or incomplete: {error}") from None
-    except (ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise BadDataError(
-            f"{where} cannot be read ({error}); go on from the epoch before by removing it"
-        ) from None
+        raise BadDataError(f"{where} is missing or incomplete: {error}; {_remedy(epoch)}") from None
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+        raise BadDataError(f"{where}: {STATE} cannot be read ({error}); {_remedy(epoch)}") from None
 
 
 def export_rllib(store: Store, epoch: int, algorithm: Any) -> list[StoredObject]:
@@ -109,6 +117,27 @@ def export_rllib(store: Store, epoch: int, algorithm: Any) -> list[StoredObject]
             for path in sorted(Path(folder).rglob("*"))
             if path.is_file()
         ]
+
+
+def _read(store: Store, epoch: int, name: str, digests: Mapping[str, str]) -> bytes:
+    key = keys.checkpoint(epoch, name)
+    data = store.get(key)
+    if sha256_hex(data) != digests[name]:
+        raise BadDataError(f"{key}: cut off or changed since it was written; {_remedy(epoch)}")
+    return data
+
+
+def _remedy(epoch: int) -> str:
+    return f"play epoch {epoch} again after `questloop verify --rewind {epoch}`"
+
+
+def _require_finite(where: str, arrays: Arrays) -> None:
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise BadDataError(
+                f"{where}.{name} is not finite, so it is not written: training diverged in this epoch; "
+                "lower LR, or run the same command again"
+            )
 
 
 def flatten(tree: Any) -> tuple[Arrays, Any]:

@@ -1,0 +1,154 @@
+"""The bundled game, the real command and Ray: killed, and with its runners and its head lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from questloop.storage import keys
+from questloop.storage.store import open_store
+
+from .pipeline import Tally, finished, unfinished
+
+SMALL = {
+    "EPOCH_STEPS": "2048",
+    "RAY_WORKERS": "1",
+    "ENVS_PER_WORKER": "4",
+    "EPISODE_LENGTH": "200",
+    "BATCH_SIZE": "512",
+    "MINIBATCH_SIZE": "128",
+    "EXPORT_SEGMENTS_PER_EPOCH": "all",
+    "JUDGE_VOTES": "1",
+    "LOW_WATER_MB": "0",
+}
+TIMEOUT_S = 400.0
+
+
+class _Command:
+    """`questloop demo` in a process group of its own."""
+
+    def __init__(self, store: Path) -> None:
+        self.path = Path(f"{store}.log")
+        with self.path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "questloop.cli.app", "demo", "--store", str(store), "--json"],
+                env={**os.environ, **SMALL, "PYTHONPATH": "src", "PYTHONWARNINGS": "ignore"},
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait(self) -> tuple[int, str]:
+        """Its exit code and last line."""
+        try:
+            code = self.process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return 1, "it hung"
+        return code, self.said()
+
+    def said(self) -> str:
+        """The last line of its standard error."""
+        lines = self.path.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def processes(self, part: str) -> list[int]:
+        """Its descendants whose command line contains `part`."""
+        listed = subprocess.run(
+            ["ps", "-eo", "pid=,ppid=,args=", "--sort=pid"], capture_output=True, text=True, check=True
+        )
+        parents, found = {self.process.pid}, []
+        for line in listed.stdout.splitlines():
+            pid, parent, args = line.split(None, 2)
+            if int(parent) in parents:
+                parents.add(int(pid))
+                if part in args:
+                    found.append(int(pid))
+        return found
+
+
+def faults(folder: Path, rng: random.Random, kills: int) -> list[Tally]:
+    """Kill the whole, a runner and Ray's head; the same command goes on."""
+    killed, runner, head = (
+        Tally("the bundled game: kill -9"),
+        Tally("the bundled game: a Ray worker lost"),
+        Tally("the bundled game: Ray's head lost"),
+    )
+    reference = folder / "game-reference"
+    code, said = _Command(reference).wait()
+    assert code == 0, said
+    there = open_store(str(reference))
+    path = folder / "game-killed"
+    for _ in range(kills):
+        command = _Command(path)
+        _sleep(command, rng.uniform(3, 25))
+        if command.process.poll() is not None:
+            break
+        command.kill()
+        killed.injected += 1
+        wrong = unfinished(open_store(str(path)))
+        killed.check(not wrong, wrong)
+    _finish(path, there, killed)
+
+    path = folder / "game-runner"
+    command = _Command(path)
+    if _when_it_plays(command, path, lambda: command.processes("ray::QuestRunner")):
+        runner.injected += 1
+        code, said = command.wait()
+        # Its slots began new episodes: the run is whole, and another one than the reference.
+        wrong = f"ended with {code}: {said}" if code else unfinished(open_store(str(path)))
+        runner.check(not wrong, wrong)
+    else:
+        command.kill()
+
+    path = folder / "game-head"
+    command = _Command(path)
+    if _when_it_plays(command, path, lambda: command.processes("gcs_server")):
+        head.injected += 1
+        code, said = command.wait()
+        head.check(code not in (0, 1), f"ended with {code}: {said}")
+        wrong = unfinished(open_store(str(path)))
+        head.check(not wrong, wrong)
+    else:
+        command.kill()
+    _finish(path, there, head)
+    return [killed, runner, head]
+
+
+def _finish(path: Path, there: object, tally: Tally) -> None:
+    code, said = _Command(path).wait()
+    wrong = f"ended with {code}: {said}" if code else finished(open_store(str(path)), there)  # type: ignore[arg-type]
+    tally.check(not wrong, wrong)
+
+
+def _when_it_plays(command: _Command, store: Path, victims: Callable[[], list[int]]) -> bool:
+    """Kill what `victims` finds once the first epoch has steps; whether that happened."""
+    progress = store / keys.progress()
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline and command.process.poll() is None:
+        with suppress(FileNotFoundError, ValueError):
+            now = json.loads(progress.read_text())
+            if now["stage"] == "rollouts" and now["step"] > 0 and (pids := victims()):
+                for pid in pids:
+                    os.kill(pid, signal.SIGKILL)
+                return True
+        time.sleep(0.02)
+    return False
+
+
+def _sleep(command: _Command, seconds: float) -> None:
+    with suppress(subprocess.TimeoutExpired):
+        command.process.wait(seconds)

@@ -1,0 +1,142 @@
+"""A finished run, and the same run with one document that says something else and is committed so."""
+
+import json
+import shutil
+
+import pytest
+
+from questloop.episodes.findings import Kind
+from questloop.episodes.reader import SegmentReader
+from questloop.errors import BadDataError
+from questloop.pipeline.audit import audit_run, rewind
+from questloop.storage import keys
+from questloop.storage.commit import read_commit
+from questloop.storage.keys import Stage
+from questloop.storage.lease import Lease
+from questloop.storage.store import open_store, sha256_hex
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("finished run"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def run(finished_run, tmp_path):
+    shutil.copytree(finished_run, tmp_path / "store")
+    return open_store(str(tmp_path / "store"))
+
+
+def rewrite(store, key, change):
+    """Change a document, and the commit that lists it to match: hashes are right, only the content is not."""
+    data = change(store.get(key))
+    store.put(key, data)
+    for epoch in (0, 1):
+        for stage in Stage:
+            place = keys.commit(epoch, stage)
+            commit = json.loads(store.get(place))
+            for item in commit["objects"]:
+                if item["key"] == key:
+                    item |= {"sha256": sha256_hex(data), "size": len(data)}
+            store.put(place, json.dumps(commit).encode())
+
+
+def edit(**changed):
+    return lambda data: json.dumps(json.loads(data) | changed).encode()
+
+
+def edit_lines(**changed):
+    return lambda data: b"".join(edit(**changed)(line) + b"\n" for line in data.splitlines())
+
+
+def edit_info(**changed):
+    def change(data):
+        document = json.loads(data)
+        return json.dumps(document | {"info": document["info"] | changed}).encode()
+
+    return change
+
+
+def found(store):
+    return {(item.kind, item.key.rsplit("/", 1)[-1], item.epoch) for item in audit_run(store).findings}
+
+
+def test_a_finished_run_is_whole(run):
+    audit = audit_run(run)
+    assert audit.findings == []
+    assert audit.segments == audit.scores == 25
+    assert audit.models == 4
+    assert audit.first_harmed is None
+
+
+def segment(store, epoch=1):
+    return SegmentReader(store).list(epoch)[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "expected"),
+    [
+        (lambda store: keys.scores(1), edit_lines(epoch=0), (Kind.LINEAGE, "scores.jsonl", 1)),
+        (lambda store: keys.scores(1), edit_lines(weighted=0.5), (Kind.LINEAGE, "summary.json", 1)),
+        (lambda store: keys.scores(1), edit_lines(judges={}), (Kind.LINEAGE, "scores.jsonl", 1)),
+        (lambda store: keys.scores(1), edit_lines(weighted=2),
+         (Kind.BAD_DOCUMENT, "commit-evaluate.json", 1)),
+        (lambda store: keys.scores(0), lambda data: data + b"\n", (Kind.LINEAGE, "rm.pt", 0)),
+        (lambda store: keys.scores(0), lambda data: data + b"\n", (Kind.LINEAGE, "rm.pt", 1)),
+        (lambda store: keys.evaluation(1), edit(epoch=0), (Kind.LINEAGE, "summary.json", 1)),
+        (lambda store: keys.evaluation(1), lambda _: b"{}", (Kind.BAD_DOCUMENT, "commit-evaluate.json", 1)),
+        (lambda store: keys.reward_model(1), lambda data: data[:99], (Kind.BAD_DOCUMENT, "rm.pt", 1)),
+        (lambda store: keys.checkpoint(1, "state.json"), edit(files={"policy.safetensors": "0" * 64}),
+         (Kind.LINEAGE, "state.json", 1)),
+        (lambda store: keys.checkpoint(1, "state.json"), edit(counts={"step": 1}),
+         (Kind.LINEAGE, "state.json", 1)),
+        (lambda store: keys.checkpoint(1, "state.json"), lambda _: b"[]",
+         (Kind.BAD_DOCUMENT, "state.json", 1)),
+        (lambda store: keys.commit(1, Stage.ROLLOUTS), edit_info(segments=12),
+         (Kind.BAD_DOCUMENT, "commit-rollouts.json", 1)),
+        (lambda store: keys.commit(1, Stage.ROLLOUTS), edit_info(reward_model_sha256=None),
+         (Kind.LINEAGE, "manifest.json", 1)),
+        (lambda store: keys.commit(1, Stage.ROLLOUTS), edit(schema_version=99),
+         (Kind.BAD_DOCUMENT, "commit-rollouts.json", 1)),
+        (lambda store: keys.manifest(segment(store)), edit(rom_sha256="0" * 64),
+         (Kind.LINEAGE, "manifest.json", 1)),
+        (lambda store: keys.manifest(segment(store)), edit(schema_version=99),
+         (Kind.BAD_DOCUMENT, "manifest.json", 1)),
+        (lambda store: keys.run(), edit(frame_skip=7), (Kind.LINEAGE, "manifest.json", 0)),
+        (lambda store: keys.run(), lambda _: b"{", (Kind.BAD_DOCUMENT, "run.json", None)),
+    ],
+)  # fmt: skip
+def test_what_does_not_belong_together_is_found(run, key, change, expected):
+    rewrite(run, key(run), change)
+    assert expected in found(run)
+
+
+def test_a_run_without_its_document_is_not_whole(run):
+    run.delete([keys.run()])
+    assert (Kind.MISSING, "run.json", None) in found(run)
+    assert audit_run(run).first_harmed is None
+
+
+def test_the_first_harmed_epoch_is_where_to_play_again_from(run):
+    run.delete([keys.manifest(segment(run, 1))])
+    assert audit_run(run).first_harmed == 1
+    run.delete([keys.reward_model(0)])
+    assert audit_run(run).first_harmed == 0
+
+
+def test_rewinding_withdraws_the_newest_first_and_leaves_a_whole_store(run):
+    run.delete([keys.manifest(segment(run, 1))])
+    with Lease.acquire(run, "mossgrove-s0") as lease:
+        withdrawn = rewind(run, 1, lease)
+    assert withdrawn == [keys.commit(1, stage) for stage in reversed(Stage)]
+    assert read_commit(run, 0, Stage.REWARD_MODEL) is not None
+    audit = audit_run(run)
+    assert audit.ok
+    assert keys.reward_model(1) in audit.orphans
+
+
+def test_no_rewind_behind_a_retired_epoch(run):
+    run.put(keys.retired(0), b"{}")
+    with (
+        Lease.acquire(run, "mossgrove-s0") as lease,
+        pytest.raises(BadDataError, match="epoch 0 was retired"),
+    ):
+        rewind(run, 1, lease)
+    assert read_commit(run, 1, Stage.ROLLOUTS) is not None
