@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test test-long lint bench chaos faults manifests rom clean help
+.PHONY: setup demo test test-long lint bench chaos faults manifests audit rom clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -50,6 +50,10 @@ faults: $(VENV)/.dev  ## the loop under faults; SEED=0 SCALE=small|full or POINT
 
 manifests: $(VENV)/.dev  ## render every overlay into build/manifests and check it
 	$(BIN)/python scripts/render_manifests.py
+
+audit: $(VENV)/.dev  ## known weaknesses of the pinned packages; asks pypi.org for its advisories
+	$(BIN)/pip install -q pip-audit
+	$(BIN)/pip-audit -r requirements.lock --no-deps --disable-pip
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build

@@ -119,7 +119,7 @@ def faults(folder: Path, rng: random.Random, kills: int) -> list[Tally]:
     if _when_it_plays(command, path, lambda: command.processes("gcs_server")):
         head.injected += 1
         code, said = command.wait()
-        head.check(code not in (0, 1), f"ended with {code}: {said}")
+        head.check(code != 0, "the run went on without a head")  # Ray ends the process, after a minute
         wrong = unfinished(open_store(str(path)))
         head.check(not wrong, wrong)
     else:

@@ -70,7 +70,7 @@ class Sample:
 
 def soak(folder: Path, epochs: int) -> list[Sample]:
     """Run so many epochs; a sample after each. The finished store must be whole."""
-    fake = Fake(folder, record(folder / "tape.npz"), epochs, {"keep_epochs": KEEP})
+    fake = Fake(folder, record(folder / "tape.npz"), epochs, {"keep_epochs": KEEP, "epoch_steps": 256})
     url, samples = str(folder / "store"), folder / "samples.jsonl"
 
     def prepare() -> None:

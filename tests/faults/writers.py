@@ -194,8 +194,8 @@ def faults_of_judges(fake: Fake, rng: random.Random) -> list[Tally]:
 def nan_weights(fake: Fake, reference: Path) -> list[Tally]:
     """A weight becomes NaN after an update: nothing of it is committed, and the next start is well."""
     tally = Tally("NaN weights")
-    url = str(fake.folder / "nan")
     for update in (1, 2, 3, 4):  # of two epochs of two updates
+        url = str(fake.folder / f"nan-{update}")
         tally.injected += 1
         code, said = fake.run(url, partial(_nan_after, update))
         if code == 0:
@@ -204,11 +204,10 @@ def nan_weights(fake: Fake, reference: Path) -> list[Tally]:
         tally.check(code == ExitCode.BAD_DATA, f"update {update}: ended with {code}: {said}")
         wrong = unfinished(open_store(url))
         tally.check(not wrong, wrong)
-        for epoch in (0, 1):
-            _assert_finite(url, epoch, tally)
-    code, said = fake.run(url)
-    wrong = f"ended with {code}: {said}" if code else finished(open_store(url), open_store(str(reference)))
-    tally.check(not wrong, wrong)
+        code, said = fake.run(url)
+        there = open_store(str(reference))
+        wrong = f"ended with {code}: {said}" if code else finished(open_store(url), there)
+        tally.check(not wrong, wrong)
     return [tally]
 
 
@@ -226,17 +225,3 @@ def _nan_after(update: int) -> None:
         return result
 
     learner.QuestLearner.update = poisoned  # type: ignore[method-assign]
-
-
-def _assert_finite(url: str, epoch: int, tally: Tally) -> None:
-    from safetensors.numpy import load
-
-    from questloop.storage.commit import read_commit
-
-    store = open_store(url)
-    committed = read_commit(store, epoch, keys.Stage.ROLLOUTS)
-    if committed is None:
-        return
-    arrays = load(store.get(keys.checkpoint(epoch, "policy.safetensors")))
-    finite = all((array == array).all() for array in arrays.values())
-    tally.check(finite, f"the checkpoint of epoch {epoch} holds NaN")

@@ -17,6 +17,7 @@ from questloop.judges.votes import seeds_of
 from questloop.llm.client import ChatClient
 from questloop.llm.retry import RetryPolicy
 from questloop.settings import JudgeSettings, LLMSettings
+from questloop.storage import keys
 from questloop.storage.store import open_store
 
 REASONS = {
@@ -138,6 +139,37 @@ async def test_a_judge_that_dies_ends_the_pass_and_what_was_judged_is_kept(tmp_p
         assert len(server.bodies) == 3 * 30 - 4
     assert asked < 200
     assert summary.judged == 30
+
+
+async def test_a_short_outage_leaves_no_segment_without_a_score(tmp_path):
+    """Three segments' connections break, their retries too; asked once more at the end, they are judged."""
+    store = open_store(str(tmp_path))
+    played = world(episodes=1, segments=8)
+
+    def script(body, index, attempt):
+        return Act.DROP if place(body) in (3, 4, 7) and attempt <= 2 else Act.GOOD
+
+    async with hostile(script, answer) as server:
+        summary = await run(store, played, server)
+    assert summary.judged == 8
+    assert summary.invalid == {}
+
+
+async def test_a_judge_that_is_away_at_the_end_ends_the_pass_without_scores(tmp_path):
+    store = open_store(str(tmp_path))
+    played = world(episodes=1, segments=8)
+
+    def script(body, index, attempt):
+        if place(body) >= 6 and body["model"] == "qwen25-7b":
+            server.away = True
+            return Act.DROP
+        return Act.GOOD
+
+    async with hostile(script, answer) as server:
+        with pytest.raises(UnavailableError, match=r"state judge .*kept"):
+            await run(store, played, server, llm_concurrency=1)
+    assert server.away
+    assert not store.exists(keys.scores(0))
 
 
 async def test_requests_with_one_prefix_follow_one_another(tmp_path):

@@ -67,6 +67,8 @@ class Hostile:
     """requests at once beyond which it answers 429"""
     latency_s: float = 0.0
     supports_n: bool = True
+    away: bool = False
+    """it closes every connection without an answer"""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
     connections: int = 0
@@ -89,6 +91,10 @@ class Hostile:
         head = await reader.readuntil(b"\r\n\r\n")
         headers = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
         body = json.loads(await reader.readexactly(int(headers.get(b"content-length", b"0"))) or b"{}")
+        if self.away:
+            return False
+        if head.startswith(b"GET "):  # /v1/models
+            return await self._reply(writer, b'{"data": []}', 200)
         self.bodies.append(body)
         key = json.dumps([body.get("messages"), body.get("seed")])
         self.attempts[key] += 1

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-SLOW_S = 0.5
+SLOW_S = 0.2
 
 
 class FaultyProxy:

@@ -1,3 +1,4 @@
+import itertools
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from questloop.exit_codes import ExitCode
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage
 from questloop.storage.keys import Stage
-from questloop.storage.lease import Lease, LeaseHeld, LeaseLost, Process, is_superseded
+from questloop.storage.lease import FencedStore, Lease, LeaseHeld, LeaseLost, Process, is_superseded
 from questloop.storage.store import AlreadyExists, NotFound, Store, open_store
 
 HERE = Process("host boot pid:[1]", 1, "100")
@@ -383,3 +384,28 @@ class Writers(RuleBasedStateMachine):
 
 Writers.TestCase.settings = hypothesis_settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestWriters = Writers.TestCase
+
+
+def test_a_fenced_store_writes_only_while_the_lease_is_held(tmp_path):
+    store = open_store(str(tmp_path))
+    now = 0.0
+    first = Lease.acquire(store, "r1", background=False, clock=lambda: now, lease_s=10)
+    fenced = FencedStore(store, first)
+    fenced.put("zelda-models/a", b"first")
+    now = 11.0  # it slept; another host's writer waited for it
+    other = Process("another host", 1, "1")
+    ticks = itertools.count()
+    second = Lease.acquire(
+        store, "r1", background=False, process=other, clock=lambda: float(next(ticks)), sleep=lambda _: None
+    )
+    FencedStore(store, second).put("zelda-models/a", b"second")
+    for write in (
+        lambda: fenced.put("zelda-models/a", b"late"),
+        lambda: fenced.put_if_absent("zelda-models/b", b"late"),
+        lambda: fenced.delete(["zelda-models/a"]),
+        fenced.remove_unfinished,
+    ):
+        with pytest.raises(LeaseLost):
+            write()
+    assert fenced.get("zelda-models/a") == b"second"
+    assert not fenced.exists("zelda-models/b")

@@ -12,10 +12,10 @@ from questloop.judges import rules
 from questloop.judges.journal import Journal
 from questloop.judges.request import Case, content_hash, judge_fingerprint, messages
 from questloop.judges.rubric import Judge
-from questloop.judges.scores import JudgeScores
+from questloop.judges.scores import InvalidReason, JudgeScores
 from questloop.judges.votes import DETERMINISTIC_PREFIX, TRANSPORT, Voter, seeds_of
 from questloop.llm.client import ChatClient
-from questloop.llm.reply import FailureReason
+from questloop.llm.reply import ChatError, FailureReason
 from questloop.llm.routes import Route
 from questloop.storage.store import Store
 from questloop.telemetry import metrics
@@ -39,6 +39,7 @@ class Seat:
     journal: Journal
     answers: dict[str, JudgeScores] = field(default_factory=dict)
     """by the id of the case"""
+    _asked: list[Case] = field(default_factory=list, init=False)
     _silent: int = field(default=0, init=False)
     """judgements in a row that no request answered"""
 
@@ -72,12 +73,34 @@ class Seat:
 
         workers = min(2 * self.voter.client.settings.llm_concurrency, len(cases) - 1)
         await run_all(work() for _ in range(workers))
+        await self._ask_again()
+
+    async def _ask_again(self) -> None:
+        """Ask once more where the connection broke, and raise where the judge is away still.
+
+        An outage too short to end the pass, or at its end, must not leave segments without scores.
+        """
+        for case in [case for case in self._asked if _is_cut_off(self.answers[case.segment_id])]:
+            await self._judge(case)
+            if _is_cut_off(self.answers[case.segment_id]):
+                await self._require_there()
+
+    async def _require_there(self) -> None:
+        try:
+            await self.voter.client.models(self.judge.role)
+        except ChatError as error:
+            if error.reason in (FailureReason.CONNECTION, FailureReason.UNREACHABLE):
+                raise UnavailableError(
+                    f"{self.judge.name} judge ({self.route.model}): {error}; "
+                    "what was judged is kept, the same command goes on"
+                ) from None
 
     async def _judge(self, case: Case) -> None:
         content = content_hash(self.judge, case, self.route.images)
         if content in self.journal:
             self.answers[case.segment_id] = await asyncio.to_thread(self.journal.read, content)
             return
+        self._asked.append(case)
         prompt = await asyncio.to_thread(messages, self.judge, case, self.route.images)
         answer = await self.voter.ask(prompt)
         self._measure(answer)
@@ -104,6 +127,12 @@ class Seat:
                 f"{self.judge.name} judge ({self.route.model}): {failed[-1].reason}{hint}; "
                 "what was judged is kept, the same command goes on"
             )
+
+
+def _is_cut_off(answer: JudgeScores) -> bool:
+    """Whether no vote has come because the connection broke."""
+    broken = (InvalidReason.CONNECTION, InvalidReason.UNREACHABLE)
+    return all(vote.invalid in broken for vote in answer.votes)
 
 
 class Cases:

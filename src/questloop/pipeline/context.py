@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from questloop.pipeline.run import Run, open_run
 from questloop.settings import Settings
-from questloop.storage.lease import Lease
+from questloop.storage.lease import FencedStore, Lease
 from questloop.storage.store import Store, open_store
 from questloop.telemetry import metrics
 
 
 @dataclass(frozen=True)
 class Context:
-    """A run that this process may write, while `lease` holds."""
+    """A run that this process may write, while `lease` holds: `store` refuses writes after it is lost."""
 
     settings: Settings
     store: Store
@@ -40,7 +40,7 @@ def open_context(settings: Settings) -> Iterator[Context]:
     server = metrics.publish(settings.telemetry)
     try:
         with Lease.acquire(store, run.run) as lease:
-            yield Context(settings, store, run, lease)
+            yield Context(settings, FencedStore(store, lease), run, lease)
     finally:
         if server is not None:
             server.close()

@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from pydantic import BaseModel, Field, ValidationError
 from questloop.errors import BadDataError, QuestloopError, UsageError
 from questloop.exit_codes import ExitCode
 from questloop.storage import keys
-from questloop.storage.store import AlreadyExists, NotFound, Store
+from questloop.storage.store import AlreadyExists, Entry, NotFound, Store
 from questloop.telemetry.logs import get_logger
 
 LEASE_S = 30.0
@@ -231,6 +231,49 @@ class Lease:
                 return
             except QuestloopError as error:  # the next one, or check(), tries again
                 log.warning("lease not renewed", run=self.run, fence=self.fence, error=str(error))
+
+
+class FencedStore(Store):
+    """A store that writes only while the lease is held, and otherwise raises `LeaseLost`.
+
+    What has a fixed name, such as a checkpoint or `episode.json`, must not be written over by a writer that
+    slept while another took its place. Between the look at the lease and the write itself no time passes but
+    that of one request.
+    """
+
+    def __init__(self, store: Store, lease: Lease) -> None:
+        self._store, self._lease = store, lease
+        self.url = store.url
+
+    def get(self, key: str) -> bytes:
+        return self._store.get(key)
+
+    def size(self, key: str) -> int:
+        return self._store.size(key)
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        return self._store.list(prefix)
+
+    def folders(self, prefix: str = "") -> tuple[str, ...]:
+        return self._store.folders(prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self._lease.check()
+        self._store.delete(keys)
+
+    def check(self) -> None:
+        self._store.check()
+
+    def check_space(self) -> None:
+        self._store.check_space()
+
+    def remove_unfinished(self) -> int:
+        self._lease.check()
+        return self._store.remove_unfinished()
+
+    def _put(self, key: str, data: bytes, *, create: bool, durable: bool) -> None:
+        self._lease.check()
+        self._store._put(key, data, create=create, durable=durable)
 
 
 def is_superseded(store: Store, fence: int) -> bool:
