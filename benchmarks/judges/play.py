@@ -15,12 +15,15 @@ import dataclasses
 import json
 import multiprocessing
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from questloop.episodes.pictures import encode_png
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import Input, parse_inputs, steps
@@ -38,9 +41,27 @@ TOKEN_BUDGET = 350
 STEP_FRAMES = 4
 CHECKPOINT_STEPS = 40
 LONGEST_FOLLOWED = 1500
+SEGMENTS = 12
+"""of an episode, at most"""
+PICTURE_STEPS = 10
 # UP DOWN LEFT RIGHT A B START NOP
 WANDERING = np.array([0.19, 0.19, 0.19, 0.19, 0.13, 0.07, 0.002, 0.038])
 HELD_STEPS = 6.0
+
+
+@dataclass(frozen=True)
+class PlayedSegment:
+    """A segment as judges want it, what followed, and the mean and last of its observations f32[256]."""
+
+    segment_id: str
+    episode_id: str
+    states: list[dict[str, Any]]
+    pictures: dict[int, bytes]
+    outcome: bool
+    feature: np.ndarray
+
+    def png(self, step: int) -> bytes | None:
+        return self.pictures.get(step)
 
 
 @dataclass(frozen=True)
@@ -55,7 +76,7 @@ class Place:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--episodes", type=int, default=240)
-    parser.add_argument("--segments", type=int, default=12, help="of an episode, at most")
+    parser.add_argument("--segments", type=int, default=SEGMENTS, help="of an episode, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("build/judges"))
@@ -78,18 +99,34 @@ def main() -> None:
 
 def play_share(arguments: argparse.Namespace, numbers: range) -> list[tuple[JudgedSegment, np.ndarray]]:
     """Play the episodes of one process."""
+    return [
+        (
+            JudgedSegment(
+                segment.segment_id,
+                segment.episode_id,
+                compress(segment.states, TOKEN_BUDGET).text,
+                segment.outcome,
+            ),
+            segment.feature,
+        )
+        for segment in segments(arguments.seed, numbers, arguments.segments)
+    ]
+
+
+def segments(
+    seed: int, numbers: range, most_segments: int = SEGMENTS, pictured: bool = False
+) -> Iterator[PlayedSegment]:
+    """Play episodes of a seed; their segments whose outcome is known, with pictures where asked for."""
     rom = Rom.load(None)
     profile = profile_for(rom)
     script = resources.files("questloop.game") / "roms" / profile.walkthrough
     inputs = list(steps(parse_inputs(script.read_text("utf-8"), profile.walkthrough), STEP_FRAMES))
     emulator = Emulator(rom, profile.layout)
     places = survey(emulator, profile, inputs)
-    played = []
     for number in numbers:
-        rng = np.random.default_rng([arguments.seed, number])
-        name = f"play-s{arguments.seed}-{number:04d}"
-        played += episode(emulator, profile, inputs, places, rng, name, arguments.segments)
-    return played
+        rng = np.random.default_rng([seed, number])
+        name = f"play-s{seed}-{number:04d}"
+        yield from episode(emulator, profile, inputs, places, rng, name, most_segments, pictured)
 
 
 def survey(emulator: Emulator, profile: Profile, inputs: list[Input]) -> list[Place]:
@@ -117,35 +154,32 @@ def episode(
     rng: np.random.Generator,
     name: str,
     most_segments: int,
-) -> list[tuple[JudgedSegment, np.ndarray]]:
-    """Play one episode; return its segments whose outcome is known, each with its observations' features."""
+    pictured: bool,
+) -> Iterator[PlayedSegment]:
+    """Play one episode; its segments whose outcome is known."""
     place = places[int(rng.integers(len(places)))]
     followed = int(rng.integers(1, LONGEST_FOLLOWED)) if rng.random() < 0.5 else 0
+    most_steps = most_segments * SEGMENT_STEPS
+    pictures: dict[int, bytes] | None = {} if pictured else None
     taps, observations, milestones = play(
-        emulator, profile, inputs, place, followed, most_segments * SEGMENT_STEPS, rng
+        emulator, profile, inputs, place, followed, most_steps, rng, pictures
     )
     length = len(taps)
     firsts = range(0, length, SEGMENT_STEPS)
     last_steps = {f"{name}/{first:05d}": min(first + SEGMENT_STEPS, length) - 1 for first in firsts}
-    ended = length < most_segments * SEGMENT_STEPS
+    ended = length < most_steps
     known = known_outcomes([EpisodeFacts(last_steps, milestones, length - 1, terminated=ended)])
-    segments = []
     for segment_id, last in last_steps.items():
         if segment_id not in known:
             continue
         first = int(segment_id.rpartition("/")[2])
         rows = slice(first, last + 1)
-        states = decode_all(taps[rows], profile)
-        text = compress(
-            [
-                {"step": first + offset, "mode": "policy", "state": state.to_json()}
-                for offset, state in enumerate(states)
-            ],
-            TOKEN_BUDGET,
-        ).text
+        states = [
+            {"step": step, "mode": "policy", "state": state.to_json(), "png": step in (pictures or ())}
+            for step, state in enumerate(decode_all(taps[rows], profile), first)
+        ]
         feature = np.concatenate([observations[rows].mean(axis=0), observations[last]])
-        segments.append((JudgedSegment(segment_id, name, text, known[segment_id]), feature))
-    return segments
+        yield PlayedSegment(segment_id, name, states, pictures or {}, known[segment_id], feature)
 
 
 def play(
@@ -156,8 +190,12 @@ def play(
     followed: int,
     most_steps: int,
     rng: np.random.Generator,
+    pictures: dict[int, bytes] | None,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
-    """Taps u8[L, K] and observations f32[L, 128] of every step, and the steps of new milestones."""
+    """Taps u8[L, K] and observations f32[L, 128] of every step, and the steps of new milestones.
+
+    Into `pictures` go PNGs of every tenth step and of those after a change of room, text or health.
+    """
     emulator.load(place.state)
     encoder = Encoder(1)
     reached = place.reached
@@ -165,6 +203,8 @@ def play(
     taps = np.zeros((most_steps, profile.layout.size), np.uint8)
     observations = np.zeros((most_steps, 128), np.float32)
     action, held = Action.NOP, 0
+    seen: tuple[int, ...] = ()
+    changed = False
     for step in range(most_steps):
         index = place.next_input + step
         if step < followed and index < len(inputs):
@@ -174,9 +214,14 @@ def play(
                 action = Action(int(rng.choice(len(WANDERING), p=WANDERING)))
                 held = int(rng.geometric(1 / HELD_STEPS)) if action < Action.A else 1
             frames, held = STEP_FRAMES, held - 1
-        emulator.step(action, frames)
+        render = pictures is not None and (changed or step % PICTURE_STEPS == 0)
+        emulator.step(action, frames, render)
+        if pictures is not None and render:
+            pictures[step] = encode_png(emulator.frame())
         emulator.read(taps[step])
         columns = profile.columns(taps[step : step + 1])
+        now = tuple(int(column[0]) for column in (columns.place, columns.text_index, columns.health))
+        changed, seen = now != seen, now
         encoder.encode(columns, np.array([action], np.uint8), observations[step : step + 1])
         holding = int(columns.milestones[0])
         for key in profile.milestone_names(holding & ~reached):

@@ -1,7 +1,11 @@
+import krippendorff
+import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from tests.judges.test_ensemble import judged
 
-from questloop.judges.agreement import alpha, tau
+from questloop.judges.agreement import alpha, krippendorff_alpha, tau
 from questloop.judges.ensemble import combine
 
 
@@ -44,3 +48,17 @@ def test_tau_takes_only_segments_with_both():
 def test_tau_is_none_where_one_side_does_not_vary():
     assert tau({"a": 0.1, "b": 0.2}, {"a": True, "b": True}).tau is None
     assert tau({"a": 0.1, "b": 0.1}, {"a": True, "b": False}).tau is None
+
+
+@given(st.lists(st.tuples(*[st.one_of(st.none(), st.integers(0, 6))] * 3), min_size=2, max_size=12))
+def test_alpha_is_that_of_the_reference_package(columns):
+    table = np.array(columns, dtype=float).T / 6
+    paired = table[:, (~np.isnan(table)).sum(axis=0) >= 2]
+    assume(np.unique(paired[~np.isnan(paired)]).size >= 2)
+    reference = krippendorff.alpha(reliability_data=paired, level_of_measurement="interval")
+    assert krippendorff_alpha(table) == pytest.approx(reference, abs=1e-5)
+
+
+def test_alpha_of_many_different_scores_takes_little_memory():
+    table = np.random.default_rng(0).random((3, 20_000))
+    assert krippendorff_alpha(table) == pytest.approx(0, abs=0.03)

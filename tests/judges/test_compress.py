@@ -18,7 +18,7 @@ def events(*states):
 @pytest.mark.parametrize(
     ("before", "after", "text"),
     [
-        ({}, {"room": "1:10"}, "room 0:10 > 1:10 new"),
+        ({}, {"room": "1:10"}, "room 0:10 > 1:10 new, first visit"),
         ({}, {"sword": 1}, "sword 0 > 1"),
         ({"keys": 1}, {"keys": 2}, "keys 1 > 2"),
         ({"keys": 1}, {}, "door opened with a key"),
@@ -51,7 +51,18 @@ def test_the_last_enemy_clears_the_room():
 
 def test_a_room_change_is_no_puzzle_and_a_known_room_not_new():
     a, b = state(enemies_left=2), state(room="0:11")
-    assert [text for _, text in events(a, b, a)] == ["room 0:10 > 0:11 new", "room 0:11 > 0:10"]
+    assert [text for _, text in events(a, b, a)] == ["room 0:10 > 0:11 new, first visit", "room 0:11 > 0:10"]
+
+
+def test_a_room_that_the_game_knows_is_no_first_visit():
+    assert events(state(), state(room="0:11", room_flags=0x10)) == [(1, "room 0:10 > 0:11 new")]
+
+
+def test_a_milestone_that_comes_and_goes_is_reached_once():
+    outside, inside = state(), state(milestones=["vault_entered"])
+    assert [text for _, text in events(outside, inside, outside, inside)] == ["reached vault_entered"]
+    assert events(inside, outside, inside) == []
+    assert "Reached before: vault_entered\n" in told(inside, outside).text
 
 
 def test_dying_is_told_once():

@@ -22,7 +22,7 @@ def test_pictures_show_what_happened_not_the_first_frames():
     chosen = choose(segment, compress(segment.states).events)
     assert [(item.step, item.label) for item in chosen] == [
         (0, "start"),
-        (22, "room 0:10 > 0:11 new"),
+        (22, "room 0:10 > 0:11 new, first visit"),
         (34, "damage, health 12 > 8"),
         (42, "dialog 3 begins"),
         (50, "sword 0 > 1"),

@@ -70,25 +70,14 @@ def _judge(settings: Settings, restart: bool) -> Summary:
 
 
 def _measure(settings: Settings, store: Store) -> Summary:
-    from questloop.episodes.reader import SegmentReader
-    from questloop.judges.evaluate import evaluate_epoch
-    from questloop.pipeline.judging import outcomes, segment_infos, with_judges
+    from questloop.pipeline.judging import judge_epoch
 
-    reader, epoch = SegmentReader(store), settings.loop.epoch
-    result = with_judges(
-        settings.llm,
-        lambda client: evaluate_epoch(
-            store,
-            epoch,
-            segment_infos(reader, epoch),
-            reader.load,
-            client,
-            settings.judges,
-            outcomes=outcomes(reader, epoch),
-            seed=settings.loop.seed,
-            keep=False,
-            announce=lambda text: typer.echo(text, err=True),
-        ),
+    result = judge_epoch(
+        settings,
+        store,
+        settings.loop.epoch,
+        keep=False,
+        announce=lambda text: typer.echo(text, err=True),
     )
     return result.summary
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from questloop.judges.scores import SegmentScores
@@ -30,14 +31,26 @@ def alpha(scores: Sequence[SegmentScores]) -> float | None:
     1 is full agreement, 0 what chance gives. None where fewer than two judges share a segment or nothing
     varies.
     """
-    import krippendorff
-
     names = sorted({name for line in scores for name in line.judges})
     table = np.array([[_overall(line, name) for line in scores] for name in names], dtype=float)
-    paired = table[:, (~np.isnan(table)).sum(axis=0) >= 2] if table.size else table
+    return krippendorff_alpha(table)
+
+
+def krippendorff_alpha(table: NDArray[np.float64]) -> float | None:
+    """Krippendorff's alpha (2011) of `table` f64 [judges, segments], NaN where one has no score.
+
+    With the interval metric both disagreements are variances, so neither the values nor the segments need be
+    paired: the package `krippendorff` takes memory by the square of the number of different values.
+    """
+    given = (~np.isnan(table)).sum(axis=0)
+    paired = table[:, given >= 2]
     if not paired.size or np.unique(paired[~np.isnan(paired)]).size < 2:
         return None
-    return round(float(krippendorff.alpha(reliability_data=paired, level_of_measurement="interval")), 6)
+    count = given[given >= 2]
+    total = count.sum()
+    within = (count * np.nanvar(paired, axis=0) * count / (count - 1)).sum() / total
+    overall = np.nanvar(paired) * total / (total - 1)
+    return round(float(1 - within / overall), 6)
 
 
 def tau(values: Mapping[str, float | None], outcomes: Mapping[str, bool]) -> Tau:

@@ -12,10 +12,15 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import Any
 
-VERSION = 1
+VERSION = 2
 TOKEN_BUDGET = 700
 CHARACTERS_A_TOKEN = 2.6
 """low for English, right for text that is half digits"""
+
+VISITED = 0x10
+"""room flag that the game sets on a hero's first visit, at the latest a few frames after it"""
+LATE_STEPS = 100
+"""the end of a segment, which says how its player goes on"""
 
 Line = Mapping[str, Any]
 
@@ -54,7 +59,8 @@ def compress(lines: Sequence[Line], token_budget: int = TOKEN_BUDGET) -> Summary
         raise ValueError("a segment without states")
     moments = [_moment(line) for line in lines]
     events = tuple(_events(moments))
-    head = [_header(lines), f"Start: {_status(moments[0])}"]
+    reached = ", ".join(sorted(moments[0].milestones)) or "nothing"
+    head = [_header(lines), f"Reached before: {reached}", f"Start: {_status(moments[0])}"]
     tail = [f"End: {_status(moments[-1])}", f"Counts: {_counts(moments, events)}"]
     room = token_budget * CHARACTERS_A_TOKEN - sum(len(line) + 1 for line in head + tail)
     kept = _fitting(events, room)
@@ -109,6 +115,8 @@ class _Moment:
     torches: int
     switches: int
     block_moving: bool
+    visited: bool
+    pushing: bool
     menu: bool
     control: bool
     dead: bool
@@ -149,6 +157,8 @@ def _moment(line: Line) -> _Moment:
         torches=read("torches", 0),
         switches=read("switches", 0),
         block_moving=bool(read("block_moving", False)),
+        visited=bool(read("room_flags", 0) & VISITED),
+        pushing=bool(read("pushing", False)),
         menu=bool(read("menu", 0)),
         control=not read("no_control", False),
         dead=bool(read("dying", False) or read("game_over", False)),
@@ -168,21 +178,26 @@ def _status(moment: _Moment) -> str:
         f"health {moment.health}/{moment.max_health}",
         *(f"{word} {level}" for word, level in moment.owned.items()),
         f"essences {len(moment.essences)}",
+        f"enemies {moment.enemies}",
         f"dungeon {'no' if moment.dungeon is None else moment.dungeon}",
     ]
     return ", ".join(parts)
 
 
 def _events(moments: Sequence[_Moment]) -> Iterator[Event]:
-    seen = {moments[0].room}
+    seen, reached = {moments[0].room}, set(moments[0].milestones)
     for old, new in pairwise(moments):
         if old.room != new.room:
             fresh = "" if new.room in seen else " new"
+            first = "" if new.visited or not fresh else ", first visit"
             seen.add(new.room)
-            yield Event(new.step, Weight.ROOM, f"room {old.room} > {new.room}{fresh}")
+            yield Event(new.step, Weight.ROOM, f"room {old.room} > {new.room}{fresh}{first}")
         else:
             yield from _puzzles(old, new)
         yield from _gains(old, new)
+        for key in sorted(new.milestones - reached):
+            yield Event(new.step, Weight.GAIN, f"reached {key}")
+        reached |= new.milestones
         yield from _dialogs(old, new)
         yield from _health(old, new)
 
@@ -195,8 +210,6 @@ def _gains(old: _Moment, new: _Moment) -> Iterator[Event]:
             yield Event(new.step, weight, f"{word} {before} > {level}")
     for number in sorted(new.essences - old.essences):
         yield Event(new.step, Weight.GAIN, f"essence {number} taken")
-    for key in sorted(new.milestones - old.milestones):
-        yield Event(new.step, Weight.GAIN, f"reached {key}")
     if new.max_health > old.max_health:
         yield Event(new.step, Weight.GAIN, f"max health {old.max_health} > {new.max_health}")
 
@@ -243,11 +256,14 @@ def _counts(moments: Sequence[_Moment], events: Sequence[Event]) -> str:
     counts = {
         "rooms": len({spot[0] for spot in spots}),
         "room changes": len(rooms),
-        "new rooms": sum(text.endswith(" new") for text in rooms),
+        "new rooms": sum(" new" in text for text in rooms),
+        "first visits": sum(text.endswith("first visit") for text in rooms),
         "tiles": len(set(spots)),
+        "late tiles": len(set(spots[-LATE_STEPS:])),
         "tile moves": sum(a != b for a, b in pairwise(spots)),
         "turned back": sum(a == c != b for a, b, c in zip(spots, spots[1:], spots[2:], strict=False)),
         "stood": stood,
+        "pushed": sum(moment.pushing for moment in moments),
         "in menu": sum(moment.menu for moment in moments),
         "dialogs": len(dialogs),
         "different dialogs": len(set(dialogs)),

@@ -1,8 +1,10 @@
 """The rule-based judge: scores by arithmetic on the text and the picture that a language model would get.
 
 It knows nothing else: no rewards, no outcomes, no files. Its three roles look at different things (the state
-judge at gains and ways, the puzzle judge at puzzle events and the dungeon, the vision judge at pictures), so
-their agreement says something.
+judge at the hero and its ways, the puzzle judge at puzzles and enemies, the vision judge at places and harm),
+so their agreement says something. What each sees is weighed into `overall`, the probability of a next step of
+the adventure soon. The weights are fixed; `docs/explanation/judges.md` says what they were fitted on and what
+they are worth elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from PIL import Image, UnidentifiedImageError
 from questloop.judges.pictures import COLUMNS, HEIGHT, LABEL, WIDTH
 from questloop.llm.routes import Role
 
-VERSION = "rules-2"
+VERSION = "rules-3"
 SAME_PICTURE = 0.06
 """mean absolute difference, 0..1, below which two pictures show the same place"""
 
@@ -41,6 +43,10 @@ class Reading:
     def having(self, *words: str) -> int:
         """Events that begin with one of `words`."""
         return sum(event.startswith(words) for event in self.events)
+
+    def share(self, name: str) -> float:
+        """A count of steps as a share of all, 0 to 1."""
+        return min(self.counts.get(name, 0) / max(self.steps, 1), 1.0)
 
 
 def read(text: str) -> Reading:
@@ -77,45 +83,54 @@ def compare(first: str, second: str) -> Answer:
 
 def _state(reading: Reading, _: bytes | None) -> Answer:
     points = _progress_points(reading)
-    progress = _saturate(points, 2.5)
-    efficiency = _efficiency(reading)
-    dialog = _dialog(reading)
-    evidence = 0.5 * points + 2.0 * _mobility(reading)
+    unarmed = _enemies(reading) > 0 and not _status(reading.end, "sword")
+    ground = _health(reading) * (0.5 if unarmed else 1.0)
     return {
         "reason": f"rule-based: {points:.2f} points of progress, {reading.counts.get('tiles', 0)} tiles",
-        "progress": progress,
-        "dialog": dialog,
-        "efficiency": efficiency,
-        "overall": _overall(evidence),
+        "progress": _saturate(points * ground, 2.5),
+        "dialog": _dialog(reading),
+        "efficiency": _efficiency(reading),
+        "overall": _overall(
+            Role.STATE,
+            health=_health(reading),
+            pushed=reading.share("pushed"),
+            idle=reading.share("stood") + reading.share("in menu"),
+            unarmed=float(unarmed),
+        ),
     }
 
 
 def _puzzle(reading: Reading, _: bytes | None) -> Answer:
-    solved = 1.5 * reading.having("door opened", "boss keys", "essence")
-    solved += 1.0 * reading.having("keys", "button pressed", "switch hit", "torch lit")
-    solved += 0.6 * reading.having("room cleared")
-    tried = 0.2 * reading.having("block pushed") + 0.1 * reading.having("enemies")
-    inside = reading.counts.get("in dungeon", 0) / max(reading.steps, 1)
-    there = solved + tried > 0 or inside > 0
-    ready = 0.5 * (_status(reading.end, "keys") > 0) + 0.2 * (_status(reading.end, "sword") > 0)
-    evidence = solved + tried + (0.5 + ready) * inside + 0.4 * reading.counts.get("new rooms", 0)
+    solved = reading.having("door opened", "boss keys", "essence")
+    part = reading.having("keys", "button pressed", "switch hit", "torch lit")
+    cleared, tried = reading.having("room cleared"), reading.having("block pushed", "enemies")
+    there = solved + part + cleared + tried > 0 or reading.counts.get("in dungeon", 0) > 0
     return {
-        "reason": f"rule-based: {solved:.1f} solved, {tried:.1f} tried, {inside:.0%} in a dungeon",
-        "puzzle": _saturate(solved + tried, 1.5) if there else None,
-        "overall": _overall(evidence),
+        "reason": f"rule-based: {solved} solved, {part} parts, {cleared} rooms cleared, {tried} tries",
+        "puzzle": _saturate(1.5 * solved + part + 0.6 * cleared + 0.1 * tried, 1.5) if there else None,
+        "overall": _overall(
+            Role.PUZZLE,
+            solved=min(solved + part, 2) / 2,
+            fought=min(cleared + 0.3 * reading.having("enemies"), 1.5) / 1.5,
+            enemies=min(_enemies(reading), 3) / 3,
+        ),
     }
 
 
 def _vision(reading: Reading, picture: bytes | None) -> Answer:
     distinct, shown = distinct_pictures(picture) if picture else (reading.counts.get("rooms", 1), 0)
     seen = (distinct - 1) / (shown - 1) if shown > 1 else _saturate(distinct - 1, 2.0)
-    fresh = reading.counts.get("new rooms", 0)
-    novelty = 0.5 * seen + 0.5 * _saturate(fresh, 2.0)
-    evidence = 0.5 * fresh + 0.3 * (distinct - 1) - 0.1 * reading.counts.get("damage", 0)
+    first = reading.counts.get("first visits", 0)
+    hurt = min(reading.counts.get("damage", 0), 3) / 3
     return {
-        "reason": f"rule-based: {distinct} different of {shown} pictures, {fresh} new rooms",
-        "novelty": round(novelty, 4),
-        "overall": _overall(evidence),
+        "reason": f"rule-based: {distinct} different of {shown} pictures, {first} first visits",
+        "novelty": round((0.5 * seen + 0.5 * _saturate(first, 2.0)) * (1 - 0.5 * hurt), 4),
+        "overall": _overall(
+            Role.VISION,
+            places=min(distinct - 1, 4) / 4,
+            first=min(first, 3) / 3,
+            hurt=hurt,
+        ),
     }
 
 
@@ -124,6 +139,20 @@ _JUDGES: dict[Role, Callable[[Reading, bytes | None], Answer]] = {
     Role.PUZZLE: _puzzle,
     Role.VISION: _vision,
 }
+
+_BIAS = {Role.STATE: -0.8, Role.PUZZLE: -1.8, Role.VISION: -2.0}
+_WEIGHTS = {
+    Role.STATE: {"health": 1.8, "pushed": -3.8, "idle": -4.0, "unarmed": -2.6},
+    Role.PUZZLE: {"solved": 1.9, "fought": 1.5, "enemies": -2.3},
+    Role.VISION: {"places": 1.5, "first": 2.5, "hurt": -1.5},
+}
+"""of a logistic regression on what a role sees, each 0 to 1, rounded"""
+
+
+def _overall(role: Role, **seen: float) -> float:
+    """The probability of a milestone within the next three segments."""
+    score = _BIAS[role] + sum(_WEIGHTS[role][name] * value for name, value in seen.items())
+    return round(1 / (1 + math.exp(-score)), 4)
 
 
 def _progress_points(reading: Reading) -> float:
@@ -155,26 +184,26 @@ def _efficiency(reading: Reading) -> float:
         return 0.0
     fresh = min(1.0, reading.counts.get("tiles", 0) / (moves + 1))
     back = reading.counts.get("turned back", 0) / moves
-    idle = (reading.counts.get("stood", 0) + reading.counts.get("in menu", 0)) / max(reading.steps, 1)
-    return round(max(0.0, fresh * (1 - 0.5 * back) * (1 - idle)), 4)
+    idle = reading.share("stood") + reading.share("in menu")
+    free = (1 - 0.5 * back) * (1 - 0.5 * reading.share("pushed"))
+    return round(max(0.0, fresh * free * (1 - idle)), 4)
 
 
-def _mobility(reading: Reading) -> float:
-    """0 for standing still, towards 1 for crossing rooms: who gets about meets the next step."""
-    crossed = min(reading.counts.get("room changes", 0), 2 * reading.counts.get("new rooms", 0))
-    moves = 300 * reading.counts.get("tile moves", 0) / max(reading.steps, 1)
-    return _saturate(crossed + moves / 25, 3.0)
+def _health(reading: Reading) -> float:
+    """Share of the health left at the end."""
+    found = re.search(r"(?:^|, )health (\d+)/(\d+)", reading.end)
+    return min(int(found[1]) / max(int(found[2]), 1), 1.0) if found else 1.0
+
+
+def _enemies(reading: Reading) -> int:
+    """Enemies still standing in the room at the end."""
+    return _status(reading.end, "enemies")
 
 
 def _status(line: str, name: str) -> int:
     """A number of a start or end line."""
     found = re.search(rf"(?:^|, ){name} (-?\d+)", line)
     return int(found[1]) if found else 0
-
-
-def _overall(evidence: float) -> float:
-    """One scale for all roles: what each has seen that speaks for a next step of the adventure soon."""
-    return _saturate(evidence, 2.5)
 
 
 def _saturate(points: float, scale: float) -> float:

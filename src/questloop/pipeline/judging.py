@@ -8,13 +8,46 @@ from typing import TypeVar
 
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.segment import Outcome
+from questloop.judges.evaluate import Result, evaluate_epoch
 from questloop.judges.outcomes import EpisodeFacts, known_outcomes
 from questloop.judges.segment import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.serving.server import LocalServer
-from questloop.settings import LLMBackend, LLMSettings
+from questloop.settings import LLMBackend, LLMSettings, Settings
+from questloop.storage.store import Store
 
 T = TypeVar("T")
+
+
+def judge_epoch(
+    settings: Settings,
+    store: Store,
+    epoch: int,
+    *,
+    restart: bool = False,
+    keep: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+    announce: Callable[[str], None] = print,
+) -> Result:
+    """One judge pass over an epoch's exported segments by the judges in force; see `evaluate_epoch`."""
+    reader = SegmentReader(store)
+    return with_judges(
+        settings.llm,
+        lambda client: evaluate_epoch(
+            store,
+            epoch,
+            segment_infos(reader, epoch),
+            reader.load,
+            client,
+            settings.judges,
+            outcomes=outcomes(reader, epoch),
+            seed=settings.loop.seed,
+            restart=restart,
+            keep=keep,
+            progress=progress,
+            announce=announce,
+        ),
+    )
 
 
 def segment_infos(reader: SegmentReader, epoch: int) -> list[SegmentInfo]:

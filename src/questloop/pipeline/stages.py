@@ -9,11 +9,10 @@ from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.errors import BadDataError, UsageError
 from questloop.game.observation import OBSERVATION_VERSION
-from questloop.judges.evaluate import evaluate_epoch
 from questloop.judges.pairwise import read_preferences
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline.context import Context
-from questloop.pipeline.judging import outcomes, segment_infos, with_judges
+from questloop.pipeline.judging import judge_epoch, outcomes
 from questloop.storage import keys
 from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit
 from questloop.storage.keys import Stage
@@ -96,23 +95,7 @@ def evaluate(
     _needs(store, epoch, Stage.ROLLOUTS, "rollouts")
     if restart:
         _withdraw_scores(store, epoch)
-    reader = SegmentReader(store)
-    result = with_judges(
-        settings.llm,
-        lambda client: evaluate_epoch(
-            store,
-            epoch,
-            segment_infos(reader, epoch),
-            reader.load,
-            client,
-            settings.judges,
-            outcomes=outcomes(reader, epoch),
-            seed=settings.loop.seed,
-            restart=restart,
-            progress=progress,
-            announce=announce,
-        ),
-    )
+    result = judge_epoch(settings, store, epoch, restart=restart, progress=progress, announce=announce)
     context.lease.check()
     summary = result.summary.model_dump(mode="json")
     return commit_stage(store, epoch, Stage.EVALUATE, context.fence, result.objects, info=summary)
