@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -67,17 +67,21 @@ class _Command:
 
     def processes(self, part: str) -> list[int]:
         """Its descendants whose command line contains `part`."""
-        listed = subprocess.run(
-            ["ps", "-eo", "pid=,ppid=,args=", "--sort=pid"], capture_output=True, text=True, check=True
-        )
         parents, found = {self.process.pid}, []
-        for line in listed.stdout.splitlines():
-            pid, parent, args = line.split(None, 2)
-            if int(parent) in parents:
-                parents.add(int(pid))
+        for pid, parent, args in sorted(_processes()):
+            if parent in parents:
+                parents.add(pid)
                 if part in args:
-                    found.append(int(pid))
+                    found.append(pid)
         return found
+
+
+def _processes() -> Iterator[tuple[int, int, str]]:
+    """Every process: its id, its parent's and its command line."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            yield int(folder.name), int(parent), (folder / "cmdline").read_bytes().decode(errors="replace")
 
 
 def faults(folder: Path, rng: random.Random, kills: int) -> list[Tally]:

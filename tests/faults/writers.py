@@ -136,7 +136,7 @@ def _wait_for(path: Path, process: Process) -> None:
 
 def faults_of_judges(fake: Fake, rng: random.Random) -> list[Tally]:
     """Requests to judges that fail now and then, and judges that stay away until the next start."""
-    passing = Tally("judges: 500, 503, reset, lost reply, slow, 10% of requests")
+    passing = Tally("judges: 500, 503, reset, lost reply, slow, 5% of requests")
     away = Tally("judges away until the next start")
     address = fake.folder / "judges"
 
@@ -165,7 +165,7 @@ def faults_of_judges(fake: Fake, rng: random.Random) -> list[Tally]:
         assert code == 0, said
         there = open_store(str(plain))
         kinds: list[Fault] = [500, 503, "reset", "lost reply", "slow"]
-        schedule = [rng.choice(kinds) if rng.random() < 0.1 else None for _ in range(2000)]
+        schedule = [rng.choice(kinds) if rng.random() < 0.05 else None for _ in range(2000)]
         url = str(fake.folder / "judged-badly")
         passing.injected += 1
         with proxied(upstream, schedule) as endpoint:
