@@ -221,7 +221,7 @@ def play(
         emulator.read(taps[step])
         columns = profile.columns(taps[step : step + 1])
         now = tuple(int(column[0]) for column in (columns.place, columns.text_index, columns.health))
-        changed, seen = now != seen, now
+        changed, seen = bool(seen) and now != seen, now
         encoder.encode(columns, np.array([action], np.uint8), observations[step : step + 1])
         holding = int(columns.milestones[0])
         for key in profile.milestone_names(holding & ~reached):

@@ -91,12 +91,12 @@ def _document(summary: Summary, store: Store, epoch: int) -> dict[str, Any]:
     labels = read_labels(store, epoch)
     judged = bool(labels) and store.exists(keys.scores(epoch))
     person = compare(read_scores(store, epoch), labels) if judged else None
-    curve = summary.calibration.weighted if summary.calibration else None
+    found = summary.calibration.weighted if summary.calibration else None
     return summary.model_dump(mode="json") | {
         "agreement": summary.alpha,
-        "brier": curve.brier if curve else None,
-        "brier_raw": curve.brier_raw if curve else None,
-        "brier_base_rate": curve.brier_base_rate if curve else None,
+        "brier": found.brier if found else None,
+        "brier_raw": found.brier_raw if found else None,
+        "brier_base_rate": found.brier_base_rate if found else None,
         "labels": person.model_dump() if person else None,
     }
 

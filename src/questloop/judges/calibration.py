@@ -1,4 +1,8 @@
-"""Scores as probabilities: what a score has meant so far, measured on segments whose outcome is known."""
+"""Scores as probabilities: what calibrated scores are worth on episodes that the calibration did not see.
+
+The curves themselves are not kept. One that rises leaves the order of scores as it is, and order is all that
+preferences take from them.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +22,14 @@ BINS = 10
 Floats = NDArray[np.float64]
 
 
-class Curve(BaseModel):
-    """An isotonic curve and how well it predicts on episodes that it was not fitted on."""
+class Calibrated(BaseModel):
+    """How well a score predicts, raw and through an isotonic curve of other episodes."""
 
     model_config = ConfigDict(frozen=True)
 
-    scores: tuple[float, ...]
-    """rising knots"""
-    probabilities: tuple[float, ...]
-    """probability of a milestone within the next three segments at each knot; linear between"""
     n: int
     brier_raw: float
-    """of the score taken as a probability"""
+    """of the score taken as a probability of a milestone within the next three segments"""
     brier: float
     """of the calibrated score on held-out episodes"""
     brier_base_rate: float
@@ -38,27 +38,23 @@ class Curve(BaseModel):
     ece: float
     """expected calibration error on held-out episodes, 10 equal-width bins"""
 
-    def __call__(self, score: float) -> float:
-        """The calibrated probability of a score."""
-        return float(np.interp(score, self.scores, self.probabilities))
-
 
 class Calibration(BaseModel):
-    """Curves of the weighted score, and of each judge's criteria and `overall`."""
+    """Figures of the weighted score, and of each judge's criteria and `overall`."""
 
     model_config = ConfigDict(frozen=True)
 
-    weighted: Curve
-    judges: dict[str, dict[str, Curve]]
+    weighted: Calibrated
+    judges: dict[str, dict[str, Calibrated]]
     """by judge, then by criterion or `overall`; absent where too few are known"""
 
 
 def calibrate(scores: Sequence[SegmentScores], outcomes: Mapping[str, bool]) -> Calibration | None:
-    """Fit curves where enough outcomes are known; None where they are not for the weighted score."""
-    weighted = _curve([(line, line.weighted) for line in scores], outcomes)
+    """Figures where enough outcomes are known; None where they are not for the weighted score."""
+    weighted = _calibrated([(line, line.weighted) for line in scores], outcomes)
     if weighted is None:
         return None
-    judges: dict[str, dict[str, Curve]] = {}
+    judges: dict[str, dict[str, Calibrated]] = {}
     for name in sorted({name for line in scores for name in line.judges}):
         answers = [(line, line.judges[name]) for line in scores if name in line.judges]
         fields: dict[str, list[tuple[SegmentScores, float | None]]] = {
@@ -66,8 +62,8 @@ def calibrate(scores: Sequence[SegmentScores], outcomes: Mapping[str, bool]) -> 
         }
         for criterion in answers[0][1].scores:
             fields[criterion.value] = [(line, answer.scores[criterion]) for line, answer in answers]
-        curves = {field: _curve(pairs, outcomes) for field, pairs in fields.items()}
-        judges[name] = {field: curve for field, curve in curves.items() if curve is not None}
+        figures = {field: _calibrated(pairs, outcomes) for field, pairs in fields.items()}
+        judges[name] = {field: figure for field, figure in figures.items() if figure is not None}
     return Calibration(weighted=weighted, judges=judges)
 
 
@@ -94,7 +90,9 @@ def expected_calibration_error(probabilities: Floats, outcomes: Floats, bins: in
     return float(error)
 
 
-def _curve(pairs: Sequence[tuple[SegmentScores, float | None]], outcomes: Mapping[str, bool]) -> Curve | None:
+def _calibrated(
+    pairs: Sequence[tuple[SegmentScores, float | None]], outcomes: Mapping[str, bool]
+) -> Calibrated | None:
     known = [(line, score) for line, score in pairs if score is not None and line.segment_id in outcomes]
     groups = np.array([line.episode_id for line, _ in known])
     x = np.array([score for _, score in known], dtype=np.float64)
@@ -102,10 +100,7 @@ def _curve(pairs: Sequence[tuple[SegmentScores, float | None]], outcomes: Mappin
     if len(x) < MIN_SEGMENTS or len(set(groups)) < MIN_EPISODES or len(set(y)) < 2:
         return None
     held_out, base_rate = _cross_fit(x, y, groups)
-    knots, values = _fit(x, y)
-    return Curve(
-        scores=tuple(knots),
-        probabilities=tuple(values),
+    return Calibrated(
         n=len(x),
         brier_raw=round(brier(x, y), 6),
         brier=round(brier(held_out, y), 6),
@@ -117,21 +112,13 @@ def _curve(pairs: Sequence[tuple[SegmentScores, float | None]], outcomes: Mappin
 
 def _cross_fit(x: Floats, y: Floats, groups: NDArray[np.str_]) -> tuple[Floats, Floats]:
     """Predictions of each segment by a curve and by a base rate that never saw its episode."""
+    from sklearn.isotonic import IsotonicRegression
     from sklearn.model_selection import GroupKFold
 
     held_out, base_rate = np.empty_like(x), np.empty_like(x)
     folds = GroupKFold(n_splits=min(FOLDS, len(set(groups))))
     for fitted, tested in folds.split(x, y, groups):
-        knots, values = _fit(x[fitted], y[fitted])
-        held_out[tested] = np.interp(x[tested], knots, values)
+        curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(x[fitted], y[fitted])
+        held_out[tested] = curve.predict(x[tested])
         base_rate[tested] = y[fitted].mean()
     return held_out, base_rate
-
-
-def _fit(x: Floats, y: Floats) -> tuple[list[float], list[float]]:
-    from sklearn.isotonic import IsotonicRegression
-
-    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(x, y)
-    knots = [round(float(value), 6) for value in model.X_thresholds_]
-    values = [round(float(value), 6) for value in model.y_thresholds_]
-    return knots, values
