@@ -34,7 +34,7 @@ def doctor(
     steps: Annotated[int, typer.Option(min=200, help="steps of random play")] = 2000,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Check the set-up: the ROM, what is read from it while random inputs run, and the judges.
+    """Check the set-up: ROM, what is read from it while random inputs run, judges, store and Ray.
 
     Examples:
 
@@ -113,8 +113,42 @@ def check_judges(settings: Settings, steps: int) -> Iterator[Check]:
             yield Check(f"judge {judge.name}", False, str(error))
 
 
+def check_store(settings: Settings, steps: int) -> Iterator[Check]:
+    """What is written to the store can be read back, and there is room for more."""
+    from questloop.storage import keys
+    from questloop.storage.store import folder_path, open_store
+
+    url = settings.store.url
+    if not url.startswith("s3://") and not (folder := folder_path(url)).exists():
+        yield Check("store", True, f"{folder}: new, the first run makes it")
+        return
+    store = open_store(settings.store)
+    store.check_space()
+    probe = keys.doctor_probe()
+    try:
+        written = store.put(probe, b"probe").size
+        same = store.get(probe) == b"probe"
+    finally:
+        store.delete([probe])
+    yield Check("store", same, f"{store.url}: wrote {written} bytes, read back, removed")
+
+
+def check_ray(settings: Settings, steps: int) -> Iterator[Check]:
+    """Ray starts on this machine, or RAY_ADDRESS answers."""
+    import ray
+
+    from questloop.training.cluster import start_ray
+
+    layout = start_ray(settings.training)
+    ray.shutdown()
+    where = settings.training.ray_address or "this machine"
+    yield Check("ray", True, f"{layout.runners} x {layout.slots_per_runner} environments on {where}")
+
+
 CHECKS: tuple[tuple[str, Callable[[Settings, int], Iterator[Check]]], ...] = (
     ("game", check_game),
     ("judges", check_judges),
+    ("store", check_store),
+    ("ray", check_ray),
 )
 """Name and function of each check, in order; a check yields what it finds or raises a `QuestloopError`."""

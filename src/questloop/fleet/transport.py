@@ -43,6 +43,15 @@ class UnknownHostKeyError(HostKeyError):
         super().__init__(f"machine {name!r} has no host key: run `questloop fleet vm trust {name}`")
 
 
+class BadHostKeyError(HostKeyError):
+    """What stands in the machine's row is no host key."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"machine {name!r}: its host_key is no public key; run `questloop fleet vm trust {name}`"
+        )
+
+
 class ChangedHostKeyError(HostKeyError):
     """The machine shows another host key than the trusted one."""
 
@@ -254,7 +263,10 @@ async def connect(vm: VM, timeout_s: float) -> asyncssh.SSHClientConnection:
     """An authenticated connection whose host key is the trusted one."""
     if not vm.host_key:
         raise UnknownHostKeyError(vm.name)
-    key = asyncssh.import_public_key(vm.host_key)
+    try:
+        key = asyncssh.import_public_key(vm.host_key)
+    except asyncssh.KeyImportError:
+        raise BadHostKeyError(vm.name) from None
     options: dict[str, Any] = {}
     if vm.ssh_key_path:
         options["client_keys"] = [str(check_private_key(Path(vm.ssh_key_path)))]

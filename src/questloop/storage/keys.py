@@ -201,6 +201,11 @@ def run() -> str:
     return f"{MODELS}/pipeline/run.json"
 
 
+def doctor_probe() -> str:
+    """Written, read and removed by `questloop doctor`."""
+    return f"{MODELS}/pipeline/doctor-probe"
+
+
 def progress() -> str:
     return f"{MODELS}/pipeline/progress.json"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -20,6 +21,7 @@ from questloop.settings import TrainingSettings
 from questloop.training.autoscale import Layout, choose_layout, machine_cores, machine_memory_mb
 
 _OBJECT_STORE_BYTES = 400 * 2**20
+_KNOCK_S = 5.0
 # One thread a runner: emulators fill the cores, and a pool in every process would only fight over them.
 _WORKER_ENV = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
@@ -80,10 +82,24 @@ def _own_signals() -> Iterator[None]:
 
 
 def _join(address: str) -> None:
+    _knock(address)
     try:
         ray.init(address=address, runtime_env={"env_vars": _WORKER_ENV}, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
         raise UnavailableError(f"RAY_ADDRESS={address}: {str(error).splitlines()[0]}") from None
+
+
+def _knock(address: str) -> None:
+    """Raise at once where nothing listens: Ray itself tries for minutes. `auto` and the like name no port."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_KNOCK_S).close()
+    except OSError as error:
+        raise UnavailableError(
+            f"RAY_ADDRESS={address}: {error.strerror or error}; start a head there, or unset it"
+        ) from None
 
 
 def _start(settings: TrainingSettings) -> None:
@@ -97,11 +113,17 @@ def start_local(runners: int) -> None:
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if source not in known:
         os.environ["PYTHONPATH"] = os.pathsep.join([source, *filter(None, known)])
-    ray.init(
-        address="local",
-        num_cpus=runners,
-        object_store_memory=_OBJECT_STORE_BYTES,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+    try:
+        ray.init(
+            address="local",
+            num_cpus=runners,
+            object_store_memory=_OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UnavailableError(
+            f"Ray did not start here: {str(error).splitlines()[0]}; look at free memory, at /dev/shm and at "
+            f"{tempfile.gettempdir()}/ray/session_latest/logs"
+        ) from None
