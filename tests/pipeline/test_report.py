@@ -9,6 +9,7 @@ from questloop import settings
 from questloop.errors import BadDataError
 from questloop.pipeline.report import REPORT_KEY, render, write_report
 from questloop.pipeline.run import open_run
+from questloop.pipeline.scalars import write_scalars
 from questloop.storage.store import open_store
 
 INFO = {
@@ -55,6 +56,17 @@ def test_it_is_written_into_the_store(run):
     where = write_report(store, chosen)
     assert where.endswith(REPORT_KEY)
     assert store.get(REPORT_KEY).startswith(b"<!doctype html>")
+
+
+def test_its_curves_as_scalars(run, tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    path = write_scalars(run[0], tmp_path / "tensorboard")
+    events = accumulator.EventAccumulator(str(path)).Reload()
+    curve = events.Scalars("play/return_per_1000_steps")
+    assert [(item.step, round(item.value, 4)) for item in curve[:2]] == [(0, 0.0), (10, 0.1)]
+    assert len(curve) == 30
+    assert events.Scalars("epoch/unique_rooms")[0].value == 1
+    assert "epoch/return_mean" not in events.Tags()["scalars"], "no episode ended"
 
 
 def test_a_store_without_a_run(tmp_path):

@@ -129,19 +129,31 @@ def reward_model(
     _print_info(commit.info, as_json)
 
 
-def report(store: StoreUrl = None, config: Config = None, as_json: AsJson = False) -> None:
+def report(
+    store: StoreUrl = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for the run's curves as a TensorBoard event file.")
+    ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
     """Write the HTML report of a run.
 
-    Example:
+    Examples:
 
         questloop report --store runs/demo
+        questloop report --store runs/demo --tensorboard runs/tensorboard
     """
     from questloop.pipeline.report import write_report
+    from questloop.pipeline.scalars import write_scalars
     from questloop.storage.store import open_store
 
     settings = settings_module.load(config, {"store_url": store})
-    path = write_report(open_store(settings.store), settings)
-    print(json.dumps({"report": path}) if as_json else path)
+    where = open_store(settings.store)
+    written = {"report": write_report(where, settings)}
+    if tensorboard:
+        written["tensorboard"] = str(write_scalars(where, tensorboard))
+    print(json.dumps(written) if as_json else "\n".join(written.values()))
 
 
 def _run(settings: Settings, epochs: int | None, as_json: bool) -> None:

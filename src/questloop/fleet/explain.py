@@ -41,6 +41,8 @@ def explain(db: Database, job_id: str, settings: FleetSettings) -> list[str]:
 
 def machine_problem(vm: VM, job: Job, moment: datetime, settings: FleetSettings) -> str | None:
     """Why the job cannot be put on this machine now; None where it can."""
+    if vm.state is VMState.NEW:
+        return "new, and no poller has looked at it yet: does `questloop fleet poller` run?"
     if vm.state is not VMState.READY:
         return f"{vm.state.value}" + (f": {vm.state_detail}" if vm.state_detail else "")
     if vm.drain_reason is not None:
