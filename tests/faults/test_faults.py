@@ -26,7 +26,9 @@ def last_line(module, *arguments):
 
 @pytest.mark.timeout(1800)
 def test_nothing_is_lost():
-    counted = last_line("tests.faults", "--seed", "1", "--points", "12")
+    # Runs on the real game are killed in tests/integration.
+    parts = "kills,disk,files,clocks,writers,judges,nan,s3"
+    counted = last_line("tests.faults", "--seed", "1", "--points", "12", "--parts", parts)
     assert counted["lost"] == 0
     assert counted["injected"] == counted["survived"] > 30
 
