@@ -292,6 +292,14 @@ class TelemetrySettings(_Group):
     metrics_address: str = Field("127.0.0.1", description="address that metrics are published on")
 
 
+class DashboardSettings(_Group):
+    """The web page."""
+
+    dashboard_token: SecretStr | None = Field(
+        None, description="lets whoever has it write labels on the dashboard; unset: it only reads"
+    )
+
+
 class Settings:
     """All settings, group by group."""
 
@@ -306,6 +314,7 @@ class Settings:
         self.judges = JudgeSettings(**values)
         self.fleet = FleetSettings(**values)
         self.telemetry = TelemetrySettings(**values)
+        self.dashboard = DashboardSettings(**values)
 
 
 GROUPS = (
@@ -319,6 +328,7 @@ GROUPS = (
     JudgeSettings,
     FleetSettings,
     TelemetrySettings,
+    DashboardSettings,
 )
 
 

@@ -4,17 +4,18 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
+from questloop.judges.labels import read_labels
 from questloop.settings import load
 from questloop.storage import keys
 from questloop.storage.store import open_store
 from questloop.web.app import build_app
 from questloop.web.book import RunBook
 
-PAGES = ["/", "/map", "/segments", "/episodes", "/planner", "/judges"]
+PAGES = ["/", "/map", "/segments", "/episodes", "/planner", "/judges", "/label"]
 
 
-def client(store):
-    return TestClient(build_app(store, load(flags={"store_url": store.url})))
+def client(store, **flags):
+    return TestClient(build_app(store, load(flags={"store_url": store.url, **flags})))
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_the_overview_has_the_closing_table_curves_and_segments(pages):
     text = pages.get("/").text
     assert "3,600" in text
     assert "2.50" in text
-    assert text.count("<svg") == 3
+    assert text.count('class="plot"') == 3
     assert "met_elder" in text
     assert re.search(r'href="/segments/r1-e0000-s', text)
 
@@ -86,6 +87,33 @@ def test_episodes_link_to_their_segments(pages, segment_id):
     assert f'href="/segments/{segment_id}"' in pages.get("/episodes?epoch=0").text
 
 
+def test_an_episode_has_its_outcome_and_its_segments(pages, store, segment_id):
+    episode_id = RunBook(store).manifest(segment_id).episode_id
+    assert f'href="/episodes/{episode_id}"' in pages.get(f"/segments/{segment_id}").text
+    text = pages.get(f"/episodes/{episode_id}").text
+    assert "running" in text
+    assert f'href="/segments/{segment_id}"' in text
+
+
+def test_an_epoch_that_goes_on_has_its_curve_and_its_rooms(store):
+    training = {
+        "step_start": 3600,
+        "room_visits": {"5:0a": 7},
+        "curve": [
+            {"step": 5400, "return_per_1000_steps": 77.5, "unique_rooms_per_episode": 1.0, "entropy": 2.0}
+        ],
+    }
+    progress = {"epoch": 1, "stage": "rollouts", "errors": [], "training": training}
+    store.put(keys.progress(), json.dumps(progress).encode())
+    pages = client(store)
+    assert "77.5" in pages.get("/").text
+    assert 'data-room="5:0a"' in pages.get("/map").text
+
+
+def test_a_form_that_chooses_all_epochs_is_understood(pages):
+    assert pages.get("/segments?epoch=&order=best").status_code == 200
+
+
 def test_the_planners_takeovers_stand_by_outcome(pages):
     assert "takeovers: dialog done" in pages.get("/planner").text
 
@@ -115,6 +143,43 @@ def test_nothing_can_be_written(pages, store):
         for method in ("POST", "PUT", "DELETE", "PATCH"):
             assert pages.request(method, path).status_code == 405
     assert sorted((entry.key, entry.size) for entry in store.list()) == before
+
+
+def _to_label(pages):
+    return re.search(r'data-label="([^"]+)"', pages.get("/label").text)[1]
+
+
+@pytest.mark.parametrize(
+    ("token", "given", "status"),
+    [
+        (None, "Bearer x", 403),
+        ("secret", None, 401),
+        ("secret", "Bearer wrong", 401),
+        ("secret", "Bearer sécret".encode(), 401),
+        ("secret", "secret", 401),
+    ],
+)
+def test_labels_are_refused_without_the_token(store, token, given, status):
+    pages = client(store, dashboard_token=token)
+    headers = {"Authorization": given} if given else {}
+    assert pages.post(f"/label/{_to_label(pages)}", json={"key": 5}, headers=headers).status_code == status
+    assert read_labels(store, 0) == {}
+
+
+def test_labels_are_kept_one_by_one_and_measured_at_the_end(store):
+    pages = client(store, dashboard_token="secret")
+    headers = {"Authorization": "Bearer secret"}
+    count = int(re.search(r"Segment 1 of (\d+)", pages.get("/label").text)[1])
+    for number in range(count):
+        text = pages.get(f"/label?number={number}").text
+        assert "rule-based" not in text, "a person is not told what the judges said"
+        name = re.search(r'data-label="([^"]+)"', text)[1]
+        assert pages.post(f"/label/{name}", json={"key": number % 10}, headers=headers).status_code == 200
+    assert len(read_labels(store, 0)) == count
+    text = pages.get("/label?number=1").text
+    assert '<button type="button" value="1" aria-pressed="true">' in text
+    assert "All are labelled" in text
+    assert pages.post(f"/label/{name}", json={"key": 10}, headers=headers).status_code == 422
 
 
 def test_a_foreign_page_cannot_reach_it_by_another_name(store):

@@ -34,10 +34,10 @@ def dashboard(
 
         questloop dashboard s3://questloop --host 0.0.0.0 --name quest.example.org
     """
-    import uvicorn
+    from uvicorn import Config
 
     from questloop import settings as settings_module
-    from questloop.serving.background import listen
+    from questloop.serving.background import Server, listen
     from questloop.storage.store import open_existing_store
     from questloop.web.app import LOOPBACK, build_app
 
@@ -50,17 +50,17 @@ def dashboard(
     )
     listener = listen(port, host)
     typer.echo(f"dashboard at http://{host}:{listener.getsockname()[1]} , Ctrl-C to end", err=True)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-    )
-    server.run(sockets=[listener])
+    Server(app, Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
 
 
 def _fleet(settings: Settings) -> Database | None:
-    """The fleet's database, where there is one: none is made here."""
-    from sqlalchemy.engine import make_url
+    """The fleet's database, where there is one: none is made here. None without the extra `fleet`."""
+    try:
+        from sqlalchemy.engine import make_url
 
-    from questloop.fleet.database import Database
+        from questloop.fleet.database import Database
+    except ModuleNotFoundError:
+        return None
 
     url = make_url(settings.fleet.database_url.get_secret_value())
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():

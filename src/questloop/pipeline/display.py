@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -95,10 +96,13 @@ class StageDisplay:
 
 def _training(at: EpochProgress) -> dict[str, Any]:
     return {
+        "step_start": at.step_start,
         "episodes": at.episodes,
         "return_per_1000_steps": at.return_per_1000_steps,
         "unique_rooms": at.unique_rooms,
         "places": at.places,
+        "room_visits": at.room_visits,
+        "curve": [asdict(point) for point in at.curve],
         "curriculum": at.curriculum,
     }
 

@@ -18,6 +18,18 @@ HOST = "127.0.0.1"
 START_TIMEOUT_S = 20.0
 
 
+class Server(uvicorn.Server):
+    """Sets `app.state.stopping` when it is told to end, so that streams, for which it waits, end too."""
+
+    def __init__(self, app: FastAPI, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.stopping = True
+        await super().shutdown(sockets)
+
+
 class AppServer:
     """Serves `app` for as long as the context lasts; port 0 takes a free one.
 
@@ -26,7 +38,7 @@ class AppServer:
 
     def __init__(self, app: FastAPI, port: int = 0) -> None:
         self._app, self._port = app, port
-        self._server: uvicorn.Server | None = None
+        self._server: Server | None = None
         self._thread: threading.Thread | None = None
         self.root_url = ""
 
@@ -36,7 +48,7 @@ class AppServer:
         config = uvicorn.Config(
             _guarded(self._app), log_level="warning", access_log=False, lifespan="off", ws="none"
         )
-        self._server = uvicorn.Server(config)
+        self._server = Server(self._app, config)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listener]}, name="app-server", daemon=True
         )

@@ -77,9 +77,9 @@ class ProgressFile:
 
     It writes in a thread and logs what fails: a store that is slow or away holds nobody up.
 
-    Document: run, epoch, stage, step, steps_total, rate (1/s), eta_s, training (episodes, return, rooms,
-    where the agents are now, curriculum; None in other stages), started, updated, latest (the latest
-    epoch's table), errors (the last 20).
+    Document: run, epoch, stage, step, steps_total, rate (1/s), eta_s, started, updated, latest (the latest
+    epoch's table), errors (the last 20), and training (episodes, return, rooms, where the agents are now,
+    curve and visits of the epoch so far, curriculum; None in other stages).
     """
 
     def __init__(

@@ -28,6 +28,16 @@ class EpochPlan:
 
 
 @dataclass(frozen=True)
+class CurvePoint:
+    """An update in numbers."""
+
+    step: int  # of the run, at its end
+    return_per_1000_steps: float  # unshaped, of the update's own steps
+    unique_rooms_per_episode: float  # of the epoch so far
+    entropy: float  # of the policy, nats
+
+
+@dataclass(frozen=True)
 class EpochProgress:
     """Where a running epoch stands; sent after every update."""
 
@@ -40,20 +50,12 @@ class EpochProgress:
     return_per_1000_steps: float
     unique_rooms: int
     places: dict[str, float] = field(default_factory=dict)  # room -> share of the agents
+    room_visits: dict[str, int] = field(default_factory=dict)  # steps of the epoch so far in every room
+    curve: tuple[CurvePoint, ...] = ()  # of the epoch so far, one an update
     curriculum: dict[str, Any] | None = None
 
 
 Progress = Callable[[EpochProgress], None]
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """An update in numbers."""
-
-    step: int  # of the run, at its end
-    return_per_1000_steps: float  # unshaped, of the update's own steps
-    unique_rooms_per_episode: float  # of the epoch so far
-    entropy: float  # of the policy, nats
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class Trainer:
             updates += 1
             lost += len(update.lost)
             if progress is not None:
-                progress(self._progress(plan, step, time.perf_counter() - began))
+                progress(self._progress(plan, step, time.perf_counter() - began, curve))
         seconds = time.perf_counter() - began
         exported = self._exports.finish_epoch()
         objects = [*exported.objects, *self._write(plan, step)]
@@ -259,7 +259,7 @@ class Trainer:
                 bit = self.world.milestones.index(goal)
                 self._curriculum.record(start, bool(reached >> bit & 1))
 
-    def _progress(self, plan: EpochPlan, step: int, seconds: float) -> EpochProgress:
+    def _progress(self, plan: EpochPlan, step: int, seconds: float, curve: list[CurvePoint]) -> EpochProgress:
         return EpochProgress(
             epoch=plan.epoch,
             step_start=plan.step_start,
@@ -270,6 +270,8 @@ class Trainer:
             return_per_1000_steps=self._meter.per_1000_steps,
             unique_rooms=len(self._rooms.room_steps),
             places=self._rooms.places(),
+            room_visits=self._rooms.visits(),
+            curve=tuple(curve),
             curriculum=self._curriculum.to_json() if self._curriculum else None,
         )
 

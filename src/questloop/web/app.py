@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,11 +19,13 @@ from questloop.errors import BadDataError, QuestloopError
 from questloop.judges.request import prepare
 from questloop.pipeline import pictures, table, views
 from questloop.settings import Settings
-from questloop.storage.keys import SegmentId, Stage
+from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import NotFound, Store
 from questloop.web.book import RunBook
-from questloop.web.charts import model_charts
+from questloop.web.charts import calibration, judge_calibration, learning_curves, model_charts
+from questloop.web.labels import add_labels
 from questloop.web.rooms import RoomBook
+from questloop.web.security import SecureHeaders
 from questloop.web.segments import Order, SegmentPages, frame_facts
 
 PAGE = 60
@@ -30,9 +33,9 @@ EVERY_S = 2.0
 """how often a browser hears of the run, seconds"""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "testserver")
 _FOREVER = {"Cache-Control": "private, max-age=604800, immutable"}
-_CSP = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
 
 Number = Annotated[int, Path(ge=0, le=10**9)]
+EpochChoice = Annotated[str, Query(pattern=r"^[0-9]{0,9}$", description="empty: all")]
 SegmentName = Annotated[str, Path(max_length=120)]
 
 
@@ -44,20 +47,14 @@ def build_app(
     `hosts` are the host names that browsers may use, so that no foreign page reaches a dashboard on loopback.
     """
     app = FastAPI(title="Questloop dashboard", docs_url=None, redoc_url=None)
+    app.state.stopping = False  # set by the server
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_middleware(SecureHeaders)
     app.mount("/static", StaticFiles(packages=[("questloop.web", "static")]), name="static")
     book = RunBook(store)
     rooms = RoomBook(book, settings.game)
     pages = SegmentPages(book)
     draw = Drawing(book, has_fleet=fleet is not None)
-
-    @app.middleware("http")
-    async def guard(request: Request, call_next: Any) -> Response:
-        response: Response = await call_next(request)
-        response.headers["Content-Security-Policy"] = _CSP
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        return response
 
     @app.exception_handler(NotFound)
     async def missing(request: Request, error: NotFound) -> HTMLResponse:
@@ -68,6 +65,11 @@ def build_app(
         code = 404 if isinstance(error, BadDataError) else 503
         return draw("error.html", code, message=str(error))
 
+    @app.exception_handler(RequestValidationError)
+    async def senseless(request: Request, error: RequestValidationError) -> HTMLResponse:
+        first = error.errors()[0]
+        return draw("error.html", 422, message=f"{first['loc'][-1]}: {first['msg']}")
+
     @app.exception_handler(StarletteHTTPException)
     async def refused(request: Request, error: StarletteHTTPException) -> HTMLResponse:
         return draw("error.html", error.status_code, message=str(error.detail))
@@ -76,15 +78,17 @@ def build_app(
     def overview() -> HTMLResponse:
         played = book.played()
         judged = [epoch for epoch in book.epochs(Stage.EVALUATE) if epoch in book.exported()]
+        recent = {epoch: played[epoch] for epoch in list(played)[-8:]}
         ranked = sorted(book.weighted(judged[-1]).items(), key=lambda item: item[::-1]) if judged else []
         return draw(
             "overview.html",
             columns=list(table.COLUMNS.values()),
             rows=[table.cells(row) for row in book.rows()],
             legend=table.LEGEND,
-            charts=book.once(("curves", book.epochs()), lambda: views.curves(played)) if played else [],
-            epochs=list(played)[-8:],
-            milestones=views.milestones({epoch: played[epoch] for epoch in list(played)[-8:]}),
+            charts=learning_curves(book.so_far()),
+            epochs=list(recent),
+            milestones=[row for row in views.milestones(recent) if any(row[1])],
+            missed=[name for name, counts in views.milestones(recent) if not any(counts)],
             best=pages.cards([name for name, _ in ranked[:-4:-1]]),
             worst=pages.cards([name for name, _ in ranked[:3]]) if len(ranked) > 5 else [],
         )
@@ -102,11 +106,12 @@ def build_app(
 
     @app.get("/segments", response_class=HTMLResponse)
     def segments(
-        epoch: Annotated[int | None, Query(ge=0, le=10**9)] = None,
+        epoch: EpochChoice = "",
         order: Order = Order.NEWEST,
         page: Annotated[int, Query(ge=1, le=10**6)] = 1,
     ) -> HTMLResponse:
-        ids = pages.ordered(epoch, order)
+        number = int(epoch) if epoch else None
+        ids = pages.ordered(number, order)
         last = max(1, -(-len(ids) // PAGE))
         page = min(page, last)
         shown = pages.cards(ids[PAGE * (page - 1) : PAGE * page])
@@ -116,7 +121,7 @@ def build_app(
             count=len(ids),
             page_number=page,
             last=last,
-            epoch=epoch,
+            epoch=number,
             order=order,
             orders=list(Order),
             epochs=list(reversed(book.exported())),
@@ -133,7 +138,7 @@ def build_app(
             followed=book.outcomes(manifest.epoch).get(segment_id),
             frames=frame_facts(view),
             summary=prepare(view).text,
-            siblings=pages.of_episode(manifest),
+            siblings=pages.of_episode(manifest.episode_id),
         )
 
     @app.get("/segments/{segment_id}/strip.png")
@@ -157,6 +162,11 @@ def build_app(
         records = book.episodes(chosen) if chosen is not None else ()
         return draw("episodes.html", epoch=chosen, epochs=list(reversed(exported)), records=records)
 
+    @app.get("/episodes/{episode_id}", response_class=HTMLResponse)
+    def episode(episode_id: SegmentName) -> HTMLResponse:
+        record = book.episode(str(EpisodeId.parse(episode_id)))
+        return draw("episode.html", record=record, cards=pages.cards(pages.of_episode(record.id)))
+
     @app.get("/planner", response_class=HTMLResponse)
     def planner() -> HTMLResponse:
         played = book.played()
@@ -166,14 +176,16 @@ def build_app(
     @app.get("/judges", response_class=HTMLResponse)
     def judges() -> HTMLResponse:
         learned = book.epochs(Stage.REWARD_MODEL)
+        judged = [(epoch, book.info(epoch, Stage.EVALUATE)) for epoch in book.epochs(Stage.EVALUATE)[-12:]]
         newest = book.info(learned[-1], Stage.REWARD_MODEL) if learned else {}
         return draw(
             "judges.html",
-            charts=book.once(("model charts", book.state()), lambda: model_charts(book)),
+            charts=model_charts(book),
             epoch=learned[-1] if learned else None,
             figures=views.reward_model(newest) if newest else [],
-            calibration=views.calibration(newest) if newest else None,
-            judged=[(epoch, book.info(epoch, Stage.EVALUATE)) for epoch in book.epochs(Stage.EVALUATE)[-12:]],
+            calibration=calibration(newest) if newest else None,
+            judge_calibration=judge_calibration(judged[-1][1]) if judged else None,
+            judged=judged,
         )
 
     @app.get("/progress")
@@ -186,6 +198,7 @@ def build_app(
         """Server-sent events: the run's progress whenever it changes."""
         return StreamingResponse(_stream(book, request), media_type="text/event-stream")
 
+    add_labels(app, book, draw, settings.dashboard.dashboard_token, settings.loop.seed)
     if fleet is not None:
         from questloop.web.fleet import add_fleet
 
@@ -227,7 +240,7 @@ def _news(book: RunBook) -> dict[str, Any]:
 
 async def _stream(book: RunBook, request: Request) -> AsyncIterator[str]:
     sent = ""
-    while not await request.is_disconnected():
+    while not (request.app.state.stopping or await request.is_disconnected()):
         try:
             news = json.dumps(await asyncio.to_thread(_news, book))
         except QuestloopError:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
-from questloop.episodes.segment import EpisodeRecord, Manifest
+from questloop.episodes.segment import EpisodeRecord, Manifest, parse_record
 from questloop.errors import BadDataError
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline import table
@@ -82,6 +82,14 @@ class RunBook:
         """The reports of all epochs."""
         return {epoch: self.info(epoch, Stage.ROLLOUTS) for epoch in self.epochs()}
 
+    def so_far(self) -> dict[int, dict[str, Any]]:
+        """The reports of all epochs, and of one that still goes on its curve and visits, where it has any."""
+        played, progress = self.played(), self.progress() or {}
+        epoch, training = progress.get("epoch"), progress.get("training") or {}
+        if epoch is not None and epoch not in played and "curve" in training:
+            return {**played, epoch: training}
+        return played
+
     def rows(self) -> list[table.Row]:
         """The closing table so far."""
         return [
@@ -115,6 +123,11 @@ class RunBook:
     def episodes(self, epoch: int) -> tuple[EpisodeRecord, ...]:
         """The episodes that the epoch touched."""
         return self.once(("episodes", epoch, self.epochs()), lambda: self.reader.episodes(epoch))
+
+    def episode(self, episode_id: str) -> EpisodeRecord:
+        """An episode as it stands now; `NotFound` for an id that is none."""
+        key = keys.episode_record(episode_id)
+        return parse_record(self.store.get(key), key)
 
     def outcomes(self, epoch: int) -> dict[str, bool]:
         """Whether a milestone followed, by segment, where it is known by now."""

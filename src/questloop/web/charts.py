@@ -1,61 +1,101 @@
-"""Curves of judges and reward models over the epochs."""
+"""Curves of learning, of judges and of reward models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from markupsafe import Markup
 
-from questloop.pipeline.pictures import Series, line_chart
+from questloop.pipeline.views import Played
 from questloop.storage.keys import Stage
 from questloop.web.book import RunBook
+from questloop.web.plots import Line, line_plot, reliability_plot
+
+LEARNING = {
+    "return_per_1000_steps": "Reward per 1000 steps",
+    "unique_rooms_per_episode": "Rooms entered by an episode",
+    "entropy": "Entropy of the policy, nats",
+}
+
+
+def learning_curves(played: Played) -> list[tuple[str, Markup]]:
+    """Titles and plots over environment steps; `played` may end with an epoch that still goes on."""
+    points = [point for info in played.values() for point in info["curve"]]
+    boundaries = [info["step_start"] for info in played.values()][1:]
+    steps = [point["step"] for point in points]
+    return [
+        (title, line_plot(title, [_line(title, steps, points, key)], "environment steps", boundaries))
+        for key, title in LEARNING.items()
+        if points
+    ]
 
 
 def model_charts(book: RunBook) -> list[tuple[str, Markup]]:
-    """Titles and inline SVGs; a chart without a point is left out."""
+    """Titles and plots over epochs; one without a point is left out."""
     learned = {epoch: book.info(epoch, Stage.REWARD_MODEL) for epoch in book.epochs(Stage.REWARD_MODEL)}
     judged = {epoch: book.info(epoch, Stage.EVALUATE) for epoch in book.epochs(Stage.EVALUATE)}
-    played = book.played()
     wanted = [
         (
-            "Reward model on held-out pairs",
-            "share ordered rightly",
+            "Reward model, share of held-out pairs ordered rightly",
             [
-                _series("as the judges do", learned, lambda info: _reading(info)["judges"]["value"]),
-                _series("as what followed", learned, lambda info: _reading(info)["gold"]["value"]),
+                _accuracy("as the judges do", learned, "judges"),
+                _accuracy("as what followed", learned, "gold"),
             ],
         ),
         (
-            "Judges",
-            "agreement",
+            "Judges, agreement",
             [
-                _series("alpha between judges", judged, lambda info: info["alpha"]),
-                _series("tau with what followed", judged, lambda info: info["tau"]["tau"]),
+                _series("alpha, between judges", judged, lambda info: info["alpha"]),
+                _series("tau, with what followed", judged, lambda info: info["tau"]["tau"]),
             ],
         ),
         (
-            "What drifts",
-            "drift; weight of shaping",
-            [
-                _series("reward model since the epoch before", learned, lambda info: info["drift"]),
-                _series("weight of shaping", played, lambda info: info["shaping_weight"]),
-            ],
+            "Drift of the reward model since the epoch before",
+            [_series("drift", learned, lambda info: info["drift"])],
+        ),
+        (
+            "Weight of the reward model in training",
+            [_series("weight of shaping", book.played(), lambda info: info["shaping_weight"])],
         ),
     ]
     return [
-        (title, Markup(line_chart([line for line in lines if line.x], label, xlabel="epoch")))
-        for title, label, lines in wanted
-        if any(line.x for line in lines)
+        (title, line_plot(title, lines, "epoch", whole=True))
+        for title, lines in wanted
+        if any(y is not None for line in lines for y in line.y)
     ]
 
 
-def _series(label: str, infos: dict[int, dict[str, Any]], read: Callable[[dict[str, Any]], Any]) -> Series:
-    points = [(epoch, read(info)) for epoch, info in infos.items()]
-    known = [(epoch, value) for epoch, value in points if value is not None]
-    return Series(label, [epoch for epoch, _ in known], [value for _, value in known])
+def calibration(info: Mapping[str, Any]) -> Markup:
+    """A reward model's predicted against observed preferences; `info` is its commit's."""
+    bins = [item for item in _reading(info)["calibration"] if item["comparisons"]]
+    points = [(item["predicted"], item["observed"], item["comparisons"]) for item in bins]
+    return reliability_plot("Calibration", points, "predicted preference, against observed")
 
 
-def _reading(info: dict[str, Any]) -> dict[str, Any]:
+def judge_calibration(info: Mapping[str, Any]) -> Markup | None:
+    """What a weighted score has meant: probability that a milestone follows; None where it is not known."""
+    curve = (info.get("calibration") or {}).get("weighted")
+    if not curve:
+        return None
+    line = Line("probability of a milestone", curve["scores"], curve["probabilities"])
+    return line_plot("Calibration of the weighted score", [line], "weighted score", y_range=(0, 1))
+
+
+def _line(label: str, steps: list[float], points: list[Any], key: str) -> Line:
+    return Line(label, steps, [point.get(key) for point in points])
+
+
+def _series(label: str, infos: Mapping[int, Any], read: Callable[[Any], float | None]) -> Line:
+    return Line(label, [float(epoch) for epoch in infos], [read(info) for info in infos.values()])
+
+
+def _accuracy(label: str, learned: Mapping[int, Any], key: str) -> Line:
+    found = [_reading(info)[key] for info in learned.values()]
+    values, low, high = ([item[name] for item in found] for name in ("value", "low", "high"))
+    return Line(label, [float(epoch) for epoch in learned], values, low, high)
+
+
+def _reading(info: Mapping[str, Any]) -> dict[str, Any]:
     reading: dict[str, Any] = info["readings"][info["reading"]]
     return reading

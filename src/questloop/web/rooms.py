@@ -51,7 +51,7 @@ class RoomBook:
     def maps(self) -> list[tuple[str, list[RoomCell]]]:
         """The overworld as it lies, and all other rooms eight to a row."""
         self._search()
-        visits = views.room_visits(self._book.played())
+        visits = views.room_visits(self._book.so_far())
         most = max(visits.values(), default=1)
         above = sorted(room for room in visits if room[0] == OVERWORLD and visits[room])
         inside = sorted(room for room in visits if room[0] != OVERWORLD and visits[room])

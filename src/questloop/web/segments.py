@@ -75,9 +75,9 @@ class SegmentPages:
                 break
         return self.cards(found)
 
-    def of_episode(self, manifest: Manifest) -> list[str]:
-        """Ids of the exported segments of the same episode, in order."""
-        prefix = f"{manifest.episode_id}-"
+    def of_episode(self, episode_id: str) -> list[str]:
+        """Ids of the episode's exported segments, in order."""
+        prefix = f"{episode_id}-"
         names = (name for epoch in self._book.exported() for name in self._book.segments(epoch))
         return sorted(name for name in names if name.startswith(prefix))
 

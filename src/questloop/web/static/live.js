@@ -76,7 +76,10 @@ function follow() {
   const link = document.getElementById("link");
   const source = new EventSource("/events");
   source.onopen = () => { link.textContent = "live"; };
-  source.onerror = () => { link.textContent = "not connected, trying again"; };
+  source.onerror = () => {
+    link.textContent = "not connected, trying again";
+    if (source.readyState === EventSource.CLOSED) setTimeout(follow, 3000); // a proxy answered in its place
+  };
   source.onmessage = (event) => {
     const news = JSON.parse(event.data);
     progress = news.progress;
@@ -90,5 +93,12 @@ document.addEventListener("DOMContentLoaded", () => {
   follow();
   setInterval(showAge, 1000);
   const every = Number(document.getElementById("fresh")?.dataset.every);
-  if (every) setInterval(refresh, every);
+  let step = null;
+  // A page of the run is drawn anew only while it plays; one that follows something else always.
+  if (every) setInterval(() => {
+    const now = progress ? `${progress.stage} ${progress.step}` : null;
+    if (document.getElementById("fresh").dataset.follows === "run" && (now === step || !progress?.training)) return;
+    step = now;
+    refresh();
+  }, every);
 });

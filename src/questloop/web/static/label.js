@@ -1,0 +1,31 @@
+// Keeps a person's score of a segment and turns to the next one.
+"use strict";
+
+document.addEventListener("DOMContentLoaded", () => {
+  const box = document.querySelector("[data-label]");
+  if (!box) return;
+  const token = box.querySelector("input");
+
+  async function answer(key) {
+    const reply = await fetch(`/label/${box.dataset.label}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Authorization: `Bearer ${token.value}` },
+      body: JSON.stringify({ key }),
+    });
+    if (reply.ok) return location.assign(box.dataset.next);
+    box.querySelector("[data-said]").textContent =
+      reply.status === 401 ? "Not kept: the token is missing or wrong." : `Not kept: the dashboard answered ${reply.status}.`;
+  }
+
+  if (token) {
+    token.value = sessionStorage.getItem("token") || "";
+    token.addEventListener("input", () => sessionStorage.setItem("token", token.value));
+    for (const button of box.querySelectorAll("button")) button.addEventListener("click", () => answer(Number(button.value)));
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target === token) return;
+    if (token && /^[0-9]$/.test(event.key)) answer(Number(event.key));
+    if (event.key === "ArrowLeft") location.assign(box.dataset.before);
+    if (event.key === "ArrowRight") location.assign(box.dataset.next);
+  });
+});
