@@ -22,7 +22,7 @@ from questloop.settings import Settings
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import NotFound, Store
 from questloop.web.book import RunBook
-from questloop.web.charts import calibration, judge_calibration, learning_curves, model_charts
+from questloop.web.charts import calibration, learning_curves, model_charts
 from questloop.web.labels import add_labels
 from questloop.web.rooms import RoomBook
 from questloop.web.security import SecureHeaders
@@ -184,7 +184,6 @@ def build_app(
             epoch=learned[-1] if learned else None,
             figures=views.reward_model(newest) if newest else [],
             calibration=calibration(newest) if newest else None,
-            judge_calibration=judge_calibration(judged[-1][1]) if judged else None,
             judged=judged,
         )
 

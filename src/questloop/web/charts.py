@@ -73,15 +73,6 @@ def calibration(info: Mapping[str, Any]) -> Markup:
     return reliability_plot("Calibration", points, "predicted preference, against observed")
 
 
-def judge_calibration(info: Mapping[str, Any]) -> Markup | None:
-    """What a weighted score has meant: probability that a milestone follows; None where it is not known."""
-    curve = (info.get("calibration") or {}).get("weighted")
-    if not curve:
-        return None
-    line = Line("probability of a milestone", curve["scores"], curve["probabilities"])
-    return line_plot("Calibration of the weighted score", [line], "weighted score", y_range=(0, 1))
-
-
 def _line(label: str, steps: list[float], points: list[Any], key: str) -> Line:
     return Line(label, steps, [point.get(key) for point in points])
 
