@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from sqlalchemy import event, select, text
@@ -244,7 +243,7 @@ def test_inserting_rows_is_enough(db):
 def test_slots_are_taken_all_or_none(db, monkeypatch):
     add_vm(db, "vm", 2)
     with db.read() as session:
-        before = claims.open_slots(session, now(session) - timedelta(days=1))
+        before = claims.open_slots(session, stale_poll_s=86400)
     submit(db)
     assert isinstance(claim(db), Claimed)
     late = submit(db, gpus=2)
@@ -269,10 +268,10 @@ def test_a_claim_takes_few_statements(db):
         assert isinstance(claim(db), Claimed)
     finally:
         event.remove(db.engine, "before_cursor_execute", note)
-    assert len(statements) <= 11, statements
+    assert len(statements) <= (10 if db.is_sqlite else 5), statements
 
 
-def test_the_queue_is_read_by_its_index(postgres_url):
+def test_the_queue_is_read_by_its_indexes(postgres_url):
     from questloop.fleet.database import Database
 
     from .conftest import empty
@@ -282,11 +281,24 @@ def test_the_queue_is_read_by_its_index(postgres_url):
     empty(db)
     with db.write() as session:
         session.execute(
-            text("INSERT INTO jobs (job_id, priority) SELECT 'j' || n, n % 7 FROM generate_series(1, 5000) n")
+            text(
+                "INSERT INTO jobs (job_id, priority, gpus, status) "
+                "SELECT 'j' || n, n % 7, 1 + n % 4, CASE n % 2 WHEN 0 THEN 'queued' ELSE 'pending' END "
+                "FROM generate_series(1, 5000) n"
+            )
         )
         session.execute(text("ANALYZE jobs"))
-        query = claims.waiting_query((), 8, False).compile(db.engine, compile_kwargs={"literal_binds": True})
-        plan = "\n".join(session.scalars(text(f"EXPLAIN {query}")))
-    assert "ix_jobs_waiting" in plan or "ix_jobs_queued" in plan
-    assert "Sort" not in plan
+        waiting = claims.waiting_query((), 8, False)
+        starving = claims.moment_and_starving_query().params(starving_s=1.0)
+        plans = [
+            "\n".join(session.scalars(text(f"EXPLAIN {_literal(query, db)}")))
+            for query in (waiting, starving)
+        ]
+    assert "ix_jobs_waiting" in plans[0] or "ix_jobs_queued" in plans[0]
+    assert "ix_jobs_large" in plans[1]
+    assert not any("Sort" in plan for plan in plans)
     db.dispose()
+
+
+def _literal(query, db):
+    return query.compile(db.engine, compile_kwargs={"literal_binds": True})

@@ -4,21 +4,38 @@ Locks are taken in the order job, machine, slots. A machine's row is locked befo
 `available_gpus` is recounted from committed facts; a machine that another process holds is passed over.
 
 Statements are of SQLAlchemy's Core, on tables: through the ORM a claim took a third more of the processor.
+What a claim writes is one statement on PostgreSQL (`taking.py`) and several on SQLite, which has no such.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, not_, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    text,
+    true,
+    update,
+)
 from sqlalchemy.orm import Session
 
-from questloop.fleet.database import Database, now
+from questloop.fleet import taking
+from questloop.fleet.database import Database
 from questloop.fleet.jobs import move, move_many
-from questloop.fleet.models import VM, Attempt, Claim, Job, Slot
+from questloop.fleet.models import VM, Attempt, Claim, Job, Slot, db_ago, db_now
 from questloop.fleet.placement import Choice, Demand, SlotView, choices, machine_to_keep_free
 from questloop.fleet.states import Health, JobStatus, SlotKind, VMState
 from questloop.settings import FleetSettings, Placement
@@ -32,6 +49,42 @@ _vms, _slots, _jobs, _attempts, _claims = (
 )
 _RANK = (_jobs.c.priority.desc(), _jobs.c.created_at, _jobs.c.job_id)
 PARK_AT_ONCE = 500
+
+
+def _open_slots_query(*conditions: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
+    slot = _slots.c
+    return (
+        select(slot.id, slot.vm_id, slot.kind, slot.memory_mb, slot.claimed_mb, slot.claims, slot.exclusive)
+        .select_from(_slots.join(_vms))
+        .where(
+            _vms.c.state == VMState.READY,
+            _vms.c.drain_reason.is_(None),
+            _vms.c.last_polled >= db_ago(bindparam("stale_poll_s", type_=Float)),
+            slot.health == Health.HEALTHY,
+            not_(slot.foreign_use),
+            *conditions,
+        )
+    )
+
+
+def moment_and_starving_query() -> Select[*tuple[Any, ...]]:
+    """The database's clock, with the best large job that has waited for `starving_s`, if any."""
+    job = _jobs.c
+    starving = (
+        select(job.job_id, job.gpus, job.memory_mb, job.shared)
+        .where(_LARGE, job.created_at < db_ago(bindparam("starving_s", type_=Float)))
+        .order_by(*_RANK)
+        .limit(1)
+        .subquery()
+    )
+    clock = select(db_now().label("moment")).subquery()
+    return select(clock.c.moment, *starving.c).select_from(clock.outerjoin(starving, true()))
+
+
+# Made once: building a statement takes longer than the database takes to run it.
+_OPEN = _open_slots_query()
+_WITH_ROOM = _open_slots_query(not_(_slots.c.exclusive))
+_MOMENT_AND_STARVING = moment_and_starving_query()
 
 
 @dataclass(frozen=True)
@@ -86,10 +139,8 @@ def claim(db: Database, policy: ClaimPolicy) -> Claimed | Idle:
     Best is the highest priority, then the oldest. Queued jobs that fit nowhere become pending.
     """
     with db.write() as session:
-        moment = now(session)
-        starving = _starving(session, moment - timedelta(seconds=policy.starving_s))
-        polled_since = moment - timedelta(seconds=policy.stale_poll_s)
-        slots = open_slots(session, polled_since, with_room=starving is None)
+        moment, starving = _moment_and_starving(session, policy.starving_s)
+        slots = open_slots(session, policy.stale_poll_s, with_room=starving is None)
         kept_free = None if starving is None else machine_to_keep_free(starving[1], slots)
         unfit: list[Demand] = []
         contended = False
@@ -112,30 +163,20 @@ def claim(db: Database, policy: ClaimPolicy) -> Claimed | Idle:
             unfit.append(demand)
 
 
-def open_slots(session: Session, polled_since: datetime, with_room: bool = False) -> list[SlotView]:
+def open_slots(session: Session, stale_poll_s: float, with_room: bool = False) -> list[SlotView]:
     """Every healthy slot without foreign use on machines that take jobs, claimed or not.
 
     `with_room`: without those that a job has to itself.
     """
-    slot = _slots.c
-    query = (
-        select(slot.id, slot.vm_id, slot.kind, slot.memory_mb, slot.claimed_mb, slot.claims, slot.exclusive)
-        .select_from(_slots.join(_vms))
-        .where(
-            _vms.c.state == VMState.READY,
-            _vms.c.drain_reason.is_(None),
-            _vms.c.last_polled >= polled_since,
-            slot.health == Health.HEALTHY,
-            not_(slot.foreign_use),
-        )
-    )
-    if with_room:
-        query = query.where(not_(slot.exclusive))
-    return [SlotView._make(row) for row in session.connection().execute(query)]
+    query = _WITH_ROOM if with_room else _OPEN
+    return [
+        SlotView._make(row) for row in session.connection().execute(query, {"stale_poll_s": stale_poll_s})
+    ]
 
 
+@lru_cache(256)
 def waiting_query(
-    excluded: Collection[Demand] = (), max_gpus: int = 0, cpu: bool = False
+    excluded: tuple[Demand, ...] = (), max_gpus: int = 0, cpu: bool = False
 ) -> Select[*tuple[Any, ...]]:
     """The best waiting job that asks for at most `max_gpus`, or for a CPU slot if `cpu`, locked."""
     job = _jobs.c
@@ -201,20 +242,15 @@ def _best_waiting(slots: list[SlotView], unfit: list[Demand]) -> Select[*tuple[A
             cpu = cpu or not slot.claims
         else:
             room[slot.vm_id] = room.get(slot.vm_id, 0) + 1
-    return waiting_query(unfit, max(room.values(), default=0), cpu)
+    return waiting_query(tuple(unfit), max(room.values(), default=0), cpu)
 
 
-def _starving(session: Session, before: datetime) -> tuple[str, Demand] | None:
-    """The large job that has waited too long, if any: a machine is kept free for it."""
-    job = _jobs.c
-    query = (
-        select(job.job_id, job.gpus, job.memory_mb, job.shared)
-        .where(_LARGE, job.created_at < before)
-        .order_by(*_RANK)
-        .limit(1)
-    )
-    found = session.connection().execute(query).first()
-    return None if found is None else (found.job_id, Demand(found.gpus, found.memory_mb, found.shared))
+def _moment_and_starving(session: Session, starving_s: float) -> tuple[datetime, tuple[str, Demand] | None]:
+    """The database's clock, and the large job that has waited too long: a machine is kept free for it."""
+    row = session.connection().execute(_MOMENT_AND_STARVING, {"starving_s": starving_s}).one()
+    if row.job_id is None:
+        return row.moment, None
+    return row.moment, (row.job_id, Demand(row.gpus, row.memory_mb, row.shared))
 
 
 def _take(
@@ -232,7 +268,12 @@ def _take(
         _vms.c.id == choice.vm_id, _vms.c.state == VMState.READY, _vms.c.drain_reason.is_(None)
     )
     name = connection.scalar(machine.with_for_update(skip_locked=True))
-    if name is None or not _occupy(session, demand, choice, moment):
+    if name is None:
+        return None
+    if connection.dialect.name == "postgresql":
+        until = moment + timedelta(seconds=policy.lease_s)
+        return taking.take(connection, job_id, status, demand, choice, name, policy.owner, until, moment)
+    if not _occupy(session, demand, choice, moment):
         return None
     # The fence is drawn while the slots are locked: a later claim of a slot has a higher one.
     attempt = connection.scalar(

@@ -1,4 +1,4 @@
-"""Jobs: the one place where a status changes, and what users do to jobs."""
+"""Jobs: where a status changes (a claim on PostgreSQL apart: `taking.py`), and what users do to jobs."""
 
 from __future__ import annotations
 

@@ -82,6 +82,24 @@ def _(element: Any, compiler: Any, **kw: Any) -> str:
     return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
 
 
+class db_ago(FunctionElement[datetime]):
+    """The database's clock at this moment, less a number of seconds."""
+
+    type = UTCDateTime()
+    inherit_cache = True
+
+
+@compiles(db_ago, "postgresql")
+def _(element: Any, compiler: Any, **kw: Any) -> str:
+    return f"clock_timestamp() - make_interval(secs => {compiler.process(element.clauses, **kw)})"
+
+
+@compiles(db_ago, "sqlite")
+def _(element: Any, compiler: Any, **kw: Any) -> str:
+    seconds = compiler.process(element.clauses, **kw)
+    return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', (-{seconds}) || ' seconds')"
+
+
 def _enum(kind: type) -> Enum:
     return Enum(
         kind,
