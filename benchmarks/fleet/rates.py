@@ -39,7 +39,7 @@ ROWS = "".join(
 
 
 def serve(count: int, ready) -> None:  # type: ignore[no-untyped-def]
-    """Servers on `count` ports that answer every command with one poll's result."""
+    """Servers on `count` ports that answer every line with one poll's result."""
 
     async def main() -> None:
         host_key = asyncssh.generate_private_key("ssh-ed25519")
@@ -50,7 +50,7 @@ def serve(count: int, ready) -> None:  # type: ignore[no-untyped-def]
                 "own_pids": [],
                 "smi": {"gpus": {"exit_code": 0, "output": ROWS}, "apps": {"exit_code": 0, "output": ""}},
             }
-        )
+        ).encode()
 
         class Server(asyncssh.SSHServer):
             def begin_auth(self, username: str) -> bool:
@@ -63,13 +63,13 @@ def serve(count: int, ready) -> None:  # type: ignore[no-untyped-def]
                 return True
 
         async def run(process: asyncssh.SSHServerProcess) -> None:
-            await process.stdin.read()
-            process.stdout.write(answer)
+            async for _ in process.stdin:
+                process.stdout.write(answer + b"\n")
             process.exit(0)
 
         servers = [
             await asyncssh.create_server(
-                Server, "127.0.0.1", 0, server_host_keys=[host_key], process_factory=run
+                Server, "127.0.0.1", 0, server_host_keys=[host_key], process_factory=run, encoding=None
             )
             for _ in range(count)
         ]

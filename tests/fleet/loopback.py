@@ -160,17 +160,31 @@ class LoopbackMachine:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
+        asked = asyncio.create_task(_pass_on(process.stdin, child.stdin, end=True))
         try:
-            request = await process.stdin.read()
-            stdout, stderr = await child.communicate(request)
-            process.stdout.write(stdout)
-            process.stderr.write(stderr)
-            code = child.returncode or 0
+            await asyncio.gather(
+                _pass_on(child.stdout, process.stdout), _pass_on(child.stderr, process.stderr)
+            )
+            code = await child.wait()
             process.exit(code if code >= 0 else 255)
         except (OSError, asyncssh.Error):
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
             await child.wait()
+        finally:
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+
+
+async def _pass_on(source, target, end: bool = False) -> None:
+    """Everything that comes, as it comes; then `target`'s end, if asked."""
+    try:
+        while data := await source.read(1 << 16):
+            target.write(data)
+            await target.drain()
+    finally:
+        if end:
+            target.close()
 
 
 def gpu_uuid(machine: str, index: int) -> str:

@@ -59,6 +59,17 @@ async def test_a_poll_finds_gpus_and_cpu_slots(fleet):
     assert [slot.uuid for slot in vm.slots if slot.kind == "cpu"] == ["cpu-0"]
 
 
+async def test_polls_share_one_command_until_the_machine_reboots(fleet):
+    machine = await fleet.add("a")
+    await fleet.poll()
+    await fleet.poll()
+    assert len(machine.commands) == 2  # the runner was missing; then its loop
+    await machine.reboot()
+    states = [(await fleet.poll())["a"].state for _ in range(2)]
+    assert states[-1] is VMState.READY
+    assert len(machine.commands) == 3
+
+
 async def test_a_sick_machine_spoils_no_other(fleet):
     sick = await fleet.add("sick")
     await fleet.add("well")

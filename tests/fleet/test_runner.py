@@ -250,6 +250,14 @@ async def test_job_ids_cannot_leave_the_folder(machine):
         await machine.launch(["true"], job_id="../x")
 
 
+async def test_polls_answers_a_line_for_a_line(machine):
+    request = {"queries": {}, "timeout_s": 5}
+    await agent.poll(machine.transport, request)
+    line = json.dumps(request).encode() + b"\n"
+    result = await machine.transport.run(["python3", "-I", "-S", agent.source()[0], "polls"], 2 * line)
+    assert [json.loads(answer)["smi"] for answer in result.stdout.splitlines()] == [{}, {}]
+
+
 async def test_a_hanging_nvidia_smi_is_started_once(machine, monkeypatch):
     bin_folder = machine.home / "bin"
     bin_folder.mkdir()

@@ -1,6 +1,8 @@
 """SSH over real connections to loopback servers, and what they refuse."""
 
 import asyncio
+import os
+import signal
 
 import asyncssh
 import pytest
@@ -152,4 +154,47 @@ async def test_the_runner_is_put_where_it_is_missing(machine):
     assert first["boot_id"] == (machine.home / "boot_id").read_text().strip()
     await agent.call(transport, "hello", {})
     assert len(machine.commands) == 3  # missing, put, again
+    await transport.close()
+
+
+async def test_a_kept_command_answers_line_by_line_and_is_started_anew_once_it_has_ended(machine):
+    transport = SSHTransport(row(machine))
+    argv = ["sh", "-c", "while read line; do echo $$ $line; done"]
+    pid = (await transport.ask(argv, b"a\n")).stdout.split()[0]
+    assert (await transport.ask(argv, b"b\n")).stdout == pid + b" b\n"
+    os.kill(int(pid), signal.SIGKILL)
+    again = (await transport.ask(argv, b"c\n")).stdout.split()
+    assert again[0] != pid
+    assert again[1] == b"c"
+    await transport.close()
+
+
+async def test_an_answer_that_was_given_up_is_not_taken_for_the_next_one(machine):
+    transport = SSHTransport(row(machine))
+    argv = ["sh", "-c", "while read line; do sleep $line; echo $line; done"]
+    assert (await transport.ask(argv, b"0\n")).stdout == b"0\n"
+    asked = asyncio.create_task(transport.ask(argv, b"0.2\n"))
+    await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    assert (await transport.ask(argv, b"0.0\n")).stdout == b"0.0\n"
+    await transport.close()
+
+
+async def test_a_command_that_ends_instead_of_answering_tells_why(machine):
+    transport = SSHTransport(row(machine))
+    result = await transport.ask(["sh", "-c", "echo why >&2; exit 7"], b"a\n")
+    assert (result.exit_code, result.stderr) == (7, b"why\n")
+    await transport.close()
+
+
+async def test_a_cut_ends_what_was_kept_and_the_next_connection_starts_it(machine):
+    transport = SSHTransport(row(machine))
+    argv = ["sh", "-c", "while read line; do echo $line; done"]
+    await transport.ask(argv, b"a\n")
+    await machine.cut()
+    with pytest.raises(TransportError):
+        await transport.ask(argv, b"b\n")
+    await machine.restore()
+    assert (await transport.ask(argv, b"c\n")).stdout == b"c\n"
     await transport.close()

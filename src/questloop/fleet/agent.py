@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from questloop.errors import QuestloopError
-from questloop.fleet.transport import Transport, TransportError
+from questloop.fleet.transport import Result, Transport, TransportError
 
 FOLDER = ".questloop"
 _FILE_MISSING = 2  # Python's own exit code for a script that it cannot open
@@ -32,13 +33,26 @@ def source() -> tuple[str, bytes]:
 
 async def call(transport: Transport, command: str, request: dict[str, Any]) -> dict[str, Any]:
     """Run one command of the runner there."""
+    return await _call(transport, transport.run, command, json.dumps(request).encode())
+
+
+async def poll(transport: Transport, request: dict[str, Any]) -> dict[str, Any]:
+    """Poll by the runner's loop there, which is started where none runs and kept for the next poll."""
+    return await _call(transport, transport.ask, "polls", json.dumps(request).encode() + b"\n")
+
+
+async def _call(
+    transport: Transport,
+    run: Callable[[Sequence[str], bytes], Awaitable[Result]],
+    command: str,
+    stdin: bytes,
+) -> dict[str, Any]:
     path, content = source()
     argv = ["python3", "-I", "-S", path, command]
-    stdin = json.dumps(request).encode()
-    result = await transport.run(argv, stdin)
+    result = await run(argv, stdin)
     if result.exit_code == _FILE_MISSING:
         await transport.put(path, content)
-        result = await transport.run(argv, stdin)
+        result = await run(argv, stdin)
     if result.exit_code == 127:
         raise NeedsSetupError("python3 is not installed there: run `questloop fleet vm setup`")
     if result.exit_code != 0:

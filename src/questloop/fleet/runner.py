@@ -15,6 +15,7 @@ the folder that this file lies in (`~/.questloop`):
     watch     how attempts stand; takes new deadlines; ends what a dead runner left behind
     kill      end an attempt with its whole process group; one never launched can then no longer be
     poll      boot id, nvidia-smi's answers (never two at once), processes that belong to attempts
+    polls     the same for a request a line, an answer a line each, until the input ends or is silent for long
     outputs   what lies in the attempt's output folder
     prune     remove folders of attempts that ended long ago
 """
@@ -36,16 +37,19 @@ import urllib.request
 BASE = os.path.dirname(os.path.abspath(__file__))
 BOOT_ID_FILE = os.environ.get("QUESTLOOP_BOOT_ID_FILE", "/proc/sys/kernel/random/boot_id")
 MARK = "QUESTLOOP_ATTEMPT"
+SILENCE_S = 600
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
 def main():
     command = sys.argv[1] if len(sys.argv) > 1 else ""
-    if command not in COMMANDS:
-        sys.exit(f"usage: runner.py {'|'.join(COMMANDS)} < request.json")
-    request = json.load(sys.stdin)
+    if command not in COMMANDS and command != "polls":
+        sys.exit(f"usage: runner.py {'|'.join(COMMANDS)}|polls < request.json")
     os.umask(0o077)
+    if command == "polls":
+        return polls()
+    request = json.load(sys.stdin)
     json.dump(COMMANDS[command](request), sys.stdout)
 
 
@@ -103,30 +107,25 @@ def kill(request):
         return state_of(folder, None)
 
 
+def polls():
+    """Poll for every line. The alarm ends us where the other side has gone without a word."""
+    signal.alarm(SILENCE_S)
+    for line in sys.stdin:
+        print(json.dumps(poll(json.loads(line))), flush=True)
+        signal.alarm(SILENCE_S)
+
+
 def poll(request):
     """What nvidia-smi says. One that hangs keeps its lock, and no second one is started."""
-    result = {"boot_id": boot_id(), "clock": clock(), "smi": {}}
     own = own_processes()
     os.makedirs(os.path.join(BASE, "locks"), exist_ok=True)
     lock = os.open(os.path.join(BASE, "locks", "nvidia-smi"), os.O_RDWR | os.O_CREAT, 0o600)
-    end = time.monotonic() + request["timeout_s"]
-    if not wait_until(lambda: try_lock(lock), request["timeout_s"]):
-        result["smi"] = {"error": "hung", "detail": "an nvidia-smi started earlier has not returned"}
-        result["own_pids"] = []
-        return result
-    os.set_inheritable(lock, True)
-    for name, arguments in request["queries"].items():
-        try:
-            result["smi"][name] = run_smi(arguments, end, lock)
-        except FileNotFoundError:
-            result["smi"] = {"error": "absent", "detail": "nvidia-smi is not installed"}
-            break
-        except subprocess.TimeoutExpired:
-            result["smi"] = {"error": "hung", "detail": "nvidia-smi did not return in time"}
-            break
+    try:
+        smi = ask_smi(request, lock)
+    finally:
+        os.close(lock)
     # Before and after: a job that began or ended in between is ours all the same.
-    result["own_pids"] = sorted(own | own_processes())
-    return result
+    return {"boot_id": boot_id(), "clock": clock(), "smi": smi, "own_pids": sorted(own | own_processes())}
 
 
 def outputs(request):
@@ -493,6 +492,20 @@ def job_lock(job_id):
     with open(os.path.join(folder, "lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def ask_smi(request, lock):
+    """Answers by the names of the queries, or why there are none."""
+    end = time.monotonic() + request["timeout_s"]
+    if not wait_until(lambda: try_lock(lock), request["timeout_s"]):
+        return {"error": "hung", "detail": "an nvidia-smi started earlier has not returned"}
+    os.set_inheritable(lock, True)
+    try:
+        return {name: run_smi(arguments, end, lock) for name, arguments in request["queries"].items()}
+    except FileNotFoundError:
+        return {"error": "absent", "detail": "nvidia-smi is not installed"}
+    except subprocess.TimeoutExpired:
+        return {"error": "hung", "detail": "nvidia-smi did not return in time"}
 
 
 def run_smi(arguments, end, lock):

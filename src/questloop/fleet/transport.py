@@ -12,10 +12,10 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import asyncssh
 
@@ -23,6 +23,7 @@ from questloop.errors import UnavailableError, UsageError
 from questloop.fleet.models import VM
 from questloop.fleet.states import TransportKind
 
+T = TypeVar("T")
 _CHUNK = 1 << 20
 _SESSIONS = 8  # OpenSSH takes ten a connection; one is for files
 _REOPEN_PAUSES_S = (0.1, 0.3, 1.0, 2.0)
@@ -82,6 +83,13 @@ class Transport(Protocol):
         """Run a command; raises `TransportError` where its end is not learnt."""
         ...
 
+    async def ask(self, argv: Sequence[str], line: bytes) -> Result:
+        """One line's answer, a line, of a command that may be kept running for the next.
+
+        A result with another exit code than 0 is that of a command that ended instead of answering.
+        """
+        ...
+
     async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
         """Write a file as a whole, with the folders above it."""
         ...
@@ -131,6 +139,10 @@ class LocalTransport:
         assert process.returncode is not None
         return Result(process.returncode, stdout, stderr)
 
+    async def ask(self, argv: Sequence[str], line: bytes) -> Result:
+        """See `Transport.ask`: a command of its own for every line."""
+        return await self.run(argv, line)
+
     async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
         """See `Transport.put`."""
         await asyncio.to_thread(self._put, self.home / path, data, mode)
@@ -170,16 +182,33 @@ class SSHTransport:
         self._files: asyncssh.SFTPClient | None = None
         self._opening = asyncio.Lock()
         self._sessions = asyncio.Semaphore(_SESSIONS)
+        self._kept: dict[str, asyncssh.SSHClientProcess[bytes]] = {}
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
         """See `Transport.run`."""
         async with self._sessions, self._translated():
             connection = await self._connected()
             source = {"input": stdin} if stdin else {"stdin": asyncssh.DEVNULL}
-            done = await _run(connection, shlex.join(argv), **source)
-        if done.exit_status is None or done.exit_status < 0:
-            raise TransportError(f"{self.vm.name}: the connection ended before the command")
-        return Result(done.exit_status, _bytes(done.stdout), _bytes(done.stderr))
+            done = await _open(connection.run, shlex.join(argv), **source)
+        return self._result(done)
+
+    async def ask(self, argv: Sequence[str], line: bytes) -> Result:
+        """See `Transport.ask`: the command is kept; one that has ended since is started anew."""
+        command = shlex.join(argv)
+        async with self._translated():
+            connection = await self._connected()
+            # Put back only after a whole answer: what is left of one given up is not the next one's.
+            kept = self._kept.pop(command, None)
+            process = await _open(connection.create_process, command) if kept is None else kept
+            answer = await _answer(process, line)
+            if not answer and kept is not None:
+                process = await _open(connection.create_process, command)
+                answer = await _answer(process, line)
+            if answer:
+                self._kept[command] = process
+                return Result(0, answer, b"")
+            done = await process.wait()
+        return self._result(done)
 
     async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
         """See `Transport.put`."""
@@ -206,6 +235,7 @@ class SSHTransport:
     async def close(self) -> None:
         """End the connection."""
         connection, self._connection, self._files = self._connection, None, None
+        self._kept.clear()
         if connection is not None:
             connection.abort()
 
@@ -213,8 +243,14 @@ class SSHTransport:
         async with self._opening:
             if self._connection is None or self._connection.is_closed():
                 self._files = None
+                self._kept.clear()
                 self._connection = await connect(self.vm, self.timeout_s)
             return self._connection
+
+    def _result(self, done: asyncssh.SSHCompletedProcess) -> Result:
+        if done.exit_status is None or done.exit_status < 0:
+            raise TransportError(f"{self.vm.name}: the connection ended before the command")
+        return Result(done.exit_status, _bytes(done.stdout), _bytes(done.stderr))
 
     async def _sftp(self) -> asyncssh.SFTPClient:
         connection = await self._connected()
@@ -244,19 +280,29 @@ class SSHTransport:
             raise TransportError(f"{name}: {str(error) or type(error).__name__}") from None
 
 
-async def _run(
-    connection: asyncssh.SSHClientConnection, command: str, **source: Any
-) -> asyncssh.SSHCompletedProcess:
-    """Run a command, again where the server would not open a session: then nothing of it was started.
+async def _open(how: Callable[..., Awaitable[T]], command: str, **options: Any) -> T:
+    """Start a command, again where the server would not open a session: then nothing of it was started.
 
     sshd counts a session until it has torn it down, so one more can be refused for a moment (MaxSessions).
     """
     for pause_s in _REOPEN_PAUSES_S:
         try:
-            return await connection.run(command, encoding=None, **source)
+            return await how(command, encoding=None, **options)
         except asyncssh.ChannelOpenError:
             await asyncio.sleep(pause_s)
-    return await connection.run(command, encoding=None, **source)
+    return await how(command, encoding=None, **options)
+
+
+async def _answer(process: asyncssh.SSHClientProcess[bytes], line: bytes) -> bytes:
+    """The line that a command answers; empty if it ended first."""
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(line)
+        answer = await process.stdout.readline()
+    except BaseException:
+        process.close()
+        raise
+    return answer if answer.endswith(b"\n") else b""
 
 
 async def connect(vm: VM, timeout_s: float) -> asyncssh.SSHClientConnection:
