@@ -41,6 +41,7 @@ def _int(value: Any) -> int:
 
 
 AutoInt = Annotated[Literal["auto"] | Annotated[int, Field(ge=1)], BeforeValidator(_auto_or_int)]
+AutoCount = Annotated[Literal["auto"] | Annotated[int, Field(ge=0)], BeforeValidator(_auto_or_int)]
 AllInt = Annotated[Literal["all"] | Annotated[int, Field(ge=1)], BeforeValidator(_all_or_int)]
 
 
@@ -110,7 +111,9 @@ class TrainingSettings(_Group):
     """PPO and its runners. The defaults are the contract's; a preset that differs says so."""
 
     ray_address: str | None = Field(None, description="address of a Ray cluster; unset: start Ray here")
-    ray_workers: AutoInt = Field("auto", description="environment runners")
+    ray_workers: AutoCount = Field(
+        "auto", description="environment runners; 0: one that plays in the learner's process"
+    )
     envs_per_worker: AutoInt = Field("auto", description="emulators a runner")
     learner_gpus: float = Field(0, ge=0, description="GPUs of the learner")
     observation: Observation = Field(Observation.VECTOR, description="vector (128-D) or visual")

@@ -33,10 +33,14 @@ class Curriculum:
         return self.starts[self.stage + 1] if self.stage + 1 < len(self.starts) else None
 
     def choose(self, rng: np.random.Generator) -> str:
-        """A start: the newest in half of the episodes, else any so far, lest the way there be forgotten."""
+        """A start: the stage's own in half of the episodes, else any.
+
+        Those before it keep the way there in practice; those ahead teach what it is worth to come there,
+        before the policy has settled for less.
+        """
         if rng.random() < NEWEST_SHARE:
             return self.starts[self.stage]
-        return self.starts[int(rng.integers(self.stage + 1))]
+        return self.starts[int(rng.integers(len(self.starts)))]
 
     def record(self, start: str, reached: bool) -> bool:
         """Note an episode from `start` and whether it reached `goal`; True where that advances the stage.

@@ -18,14 +18,14 @@ MOST_SLOTS = 32
 class Layout:
     """How emulators are spread, and how long a rollout is."""
 
-    runners: int
+    runners: int  # 0: the one that plays is in this process
     slots_per_runner: int
     rollout_steps: int
 
     @property
     def slots(self) -> int:
         """All emulators."""
-        return self.runners * self.slots_per_runner
+        return max(1, self.runners) * self.slots_per_runner
 
     @property
     def batch_size(self) -> int:
@@ -44,16 +44,17 @@ def choose_layout(settings: TrainingSettings, cores: int, memory_mb: float) -> L
     """
     runners = max(1, cores) if settings.ray_workers == "auto" else settings.ray_workers
     if settings.envs_per_worker == "auto":
-        room_mb = (memory_mb - RESERVE_MB) / runners - RUNNER_MB
-        most = min(MOST_SLOTS, int(room_mb // EMULATOR_MB), settings.batch_size // (16 * runners))
+        players = max(1, runners)
+        room_mb = (memory_mb - RESERVE_MB) / players - RUNNER_MB
+        most = min(MOST_SLOTS, int(room_mb // EMULATOR_MB), settings.batch_size // (16 * players))
         slots = max(1, most)
-        while slots > 1 and settings.batch_size % (runners * slots):
+        while slots > 1 and settings.batch_size % (players * slots):
             slots -= 1
         if slots < most // 2:
             slots = max(1, most)
     else:
         slots = settings.envs_per_worker
-    return Layout(runners, slots, -(-settings.batch_size // (runners * slots)))
+    return Layout(runners, slots, -(-settings.batch_size // (max(1, runners) * slots)))
 
 
 def machine_cores() -> int:

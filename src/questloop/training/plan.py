@@ -83,6 +83,7 @@ class EpochReport:
     unique_rooms: int  # of the epoch, all slots together
     unique_rooms_per_episode: float  # mean over the episodes that were played in this epoch
     milestones: dict[str, int]  # episodes of this epoch that have reached each, by key
+    milestone_steps: dict[str, int]  # step of the run by which an episode had first reached each, this epoch
     room_visits: dict[str, int]  # steps spent in every room entered, by `group:room`
     curve: tuple[CurvePoint, ...]  # one an update
 

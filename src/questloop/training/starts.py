@@ -44,9 +44,8 @@ class Starter:
             state = self.explorer.choose(rng)
             if state is not None:
                 return StartState(f"archive-{state.cell}", state)
-        if self._curriculum is not None:
-            return self._states.named(self._curriculum.choose(rng))
-        return self._states.choose(rng)
+        name = self._curriculum.choose(rng) if self._curriculum is not None else BEGINNING
+        return self._states.choose(rng) if name == BEGINNING else self._states.named(name)
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept by slot."""

@@ -77,6 +77,7 @@ class Trainer:
         learner.sil_coef = exploration.sil_coef
         self._meter.start_epoch()
         self._rooms = RoomMeter()
+        milestone_steps: dict[str, int] = {}
         self._losses = Averages()
         self._planner: TakeoverReport | None = None
         self._hints: HintReport | None = None
@@ -88,6 +89,9 @@ class Trainer:
             update = self.algorithm.step_once(self._steps_of_next(plan.step_end - step))
             self._take_in(update)
             step += update.rollout.action.size
+            for name, episodes in self._rooms.milestone_counts(self.world.milestones).items():
+                if episodes:
+                    milestone_steps.setdefault(name, step)
             curve.append(self._curve_point(step, update))
             updates += 1
             lost += len(update.lost)
@@ -110,6 +114,7 @@ class Trainer:
             unique_rooms=len(self._rooms.room_steps),
             unique_rooms_per_episode=self._rooms.rooms_per_episode,
             milestones=self._rooms.milestone_counts(self.world.milestones),
+            milestone_steps=milestone_steps,
             room_visits=self._rooms.visits(),
             curve=tuple(curve),
             losses=self._losses.means(),
@@ -164,8 +169,9 @@ class Trainer:
             self._restore(plan, checkpoint)
 
     def _build(self, plan: EpochPlan) -> None:
-        self._started_ray |= not ray.is_initialized()
+        before = ray.is_initialized()
         self.layout: Layout = start_ray(self.settings.training)
+        self._started_ray |= ray.is_initialized() and not before
         torch.set_num_threads(1)  # the learner has threads of its own
         logging.getLogger("ray.rllib").setLevel(logging.ERROR)
         config = quest_config(self.settings, self.world, self.layout, plan.seed)
@@ -353,7 +359,11 @@ def quest_config(settings: Settings, world: World, layout: Layout, seed: int) ->
     config.rnd_coef = exploration.rnd_coef
     visual = len(world.observation_space.shape or ()) == 3
     config.features_size = OBSERVATION_SIZE if visual or world.hint_interval else None
-    config.env_runners(num_env_runners=layout.runners, num_envs_per_env_runner=layout.slots_per_runner)
+    config.env_runners(
+        num_env_runners=layout.runners,
+        num_envs_per_env_runner=layout.slots_per_runner,
+        create_local_env_runner=layout.runners == 0,
+    )
     config.learners(num_gpus_per_learner=training.learner_gpus)
     config.training(
         lr=training.lr,

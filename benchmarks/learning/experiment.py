@@ -1,0 +1,161 @@
+"""The arms of a YAML file, and what one run of an arm is."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from questloop.game.emulator import Emulator
+from questloop.game.profile import Profile
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.game.start_states import BEGINNING, StartState, beginnings, write_start_state
+from questloop.pipeline import stages
+from questloop.pipeline.context import Context, open_context
+from questloop.planner.client import EmbeddedPlanner
+from questloop.settings import Settings
+from questloop.storage import keys
+from questloop.training.evaluation import play_episodes
+from questloop.training.player import load_player
+from questloop.training.trainer import Trainer
+from questloop.training.world import game_world
+
+POWER_ON = "power_on"
+GOAL = "essence_1"
+BEGINNINGS = {POWER_ON: 1.0, BEGINNING: 3.0}
+"""Weights of the two beginnings: an episode in four plays the title screen too, as evaluation does."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A YAML file of arms."""
+
+    steps: int
+    epoch_steps: int
+    seeds: list[int]
+    evaluation: dict[str, int]
+    arms: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, path: Path) -> Experiment:
+        """`common` is put under every arm."""
+        document = yaml.safe_load(path.read_text())
+        arms = {name: document["common"] | (arm or {}) for name, arm in document["arms"].items()}
+        return cls(
+            document["steps"], document["epoch_steps"], document["seeds"], document["evaluation"], arms
+        )
+
+    def order(self, arms: list[str] | None, seeds: list[int] | None) -> list[tuple[str, int]]:
+        """Seed 0 of every arm first, then seed 1: what is cut off is cut off evenly."""
+        return [(arm, seed) for seed in seeds or self.seeds for arm in arms or self.arms]
+
+
+def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: Path) -> dict[str, Any]:
+    """Train one run to its end, going on where the store in `folder` stopped, and evaluate it."""
+    rom = Rom.load(None)
+    profile = profile_for(rom)
+    values = {key.lower(): value for key, value in experiment.arms[arm].items()}
+    starts = folder / "starts"
+    if not starts.exists():
+        write_starts(rom, profile, starts, BEGINNINGS | values.pop("starts", {}))
+    values.pop("starts", None)
+    settings = Settings(
+        **values,
+        seed=seed,
+        epoch_steps=experiment.epoch_steps,
+        start_states=str(starts),
+        store_url=str(folder / "store"),
+        ray_workers=workers,
+    )
+    world = game_world(settings)
+    judged = settings.exploration.shaping_coef > 0 or settings.exploration.awr_top_k > 0
+    if not judged:
+        world = replace(world, recording=None)
+    epochs = []
+    with open_context(settings) as context, Trainer(settings, context.store, world) as trainer:
+        for epoch in range(-(-experiment.steps // experiment.epoch_steps)):
+            epochs.append(_epoch(context, trainer, epoch, judged))
+            print(arm, seed, json.dumps(epochs[-1]["training"]["milestone_steps"]), flush=True)
+        evaluation = evaluate(experiment, settings, context, rom, profile)
+    return {
+        "arm": arm,
+        "seed": seed,
+        "steps": experiment.steps,
+        "settings": {key: value for key, value in experiment.arms[arm].items()},
+        "epochs": epochs,
+        **summary(epochs),
+        "evaluation": evaluation,
+    }
+
+
+def write_starts(rom: Rom, profile: Profile, folder: Path, weights: dict[str, float]) -> None:
+    """The two beginnings, and the states at milestones before the first essence, which the curriculum names."""
+    staged = folder.with_name(f"{folder.name}.{os.getpid()}")
+    staged.mkdir(parents=True)
+    emulator = Emulator(rom, profile.layout)
+    write_start_state(str(staged), StartState(POWER_ON, emulator.power_on, weights[POWER_ON]))
+    emulator.close()
+    for item in beginnings(rom, profile, milestones=True):
+        if item.name == GOAL:
+            break
+        write_start_state(str(staged), replace(item, weight=weights.get(item.name, 0.0)))
+    staged.rename(folder)
+
+
+def _epoch(context: Context, trainer: Trainer, epoch: int, judged: bool) -> dict[str, Any]:
+    training = stages.rollouts(context, epoch, trainer).info
+    found: dict[str, Any] = {"training": {key: training[key] for key in _KEPT}}
+    if judged:
+        judges = stages.evaluate(context, epoch, announce=lambda line: None).info
+        found["judges"] = judges
+        found["reward_model"] = stages.reward_model(context, epoch).info
+    return found
+
+
+_KEPT = (
+    "step_end", "seconds", "steps_per_second", "episodes_finished", "return_mean", "return_per_1000_steps",
+    "unique_rooms_per_episode", "milestones", "milestone_steps", "room_visits", "losses",
+    "curiosity_mean", "shaping_mean", "shaping_weight", "shaping_reason", "archive_cells", "curriculum",
+)  # fmt: skip
+
+
+def summary(epochs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the table shows of training."""
+    first: dict[str, int] = {}
+    for epoch in epochs:
+        for name, step in epoch["training"]["milestone_steps"].items():
+            first.setdefault(name, step)
+    rooms = {room for epoch in epochs for room in epoch["training"]["room_visits"]}
+    return {"milestone_steps": first, "unique_rooms": len(rooms), "seconds": _seconds(epochs)}
+
+
+def _seconds(epochs: list[dict[str, Any]]) -> float:
+    return sum(epoch["training"]["seconds"] for epoch in epochs)
+
+
+def evaluate(
+    experiment: Experiment, settings: Settings, context: Context, rom: Rom, profile: Profile
+) -> dict[str, Any]:
+    """Episodes from power-on by the last checkpoint, without archive: the policy alone, then with a planner."""
+    last = -(-experiment.steps // experiment.epoch_steps) - 1
+    game = settings.game.model_copy(update={"episode_length": experiment.evaluation["steps"]})
+    emulator = Emulator(rom, profile.layout)
+    start = StartState(POWER_ON, emulator.power_on)
+    emulator.close()
+    found = {}
+    for name, planner in (("planner_off", None), ("planner_on", EmbeddedPlanner())):
+        player = load_player(context.store, last, seed=settings.loop.seed)
+        played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner)
+        found[name] = [asdict(episode) for episode in played]
+    return found
+
+
+def policy_of(folder: Path, experiment: Experiment) -> bytes:
+    """The weights of a finished run."""
+    last = -(-experiment.steps // experiment.epoch_steps) - 1
+    return (folder / "store" / keys.checkpoint(last, "policy.safetensors")).read_bytes()
