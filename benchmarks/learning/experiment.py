@@ -143,7 +143,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Episodes from power-on by the last checkpoint, without archive: the policy alone, then with a planner."""
     last = -(-experiment.steps // experiment.epoch_steps) - 1
-    game = settings.game.model_copy(update={"episode_length": experiment.evaluation["steps"]})
+    steps = experiment.evaluation["frames"] // settings.game.frame_skip
+    game = settings.game.model_copy(update={"episode_length": steps})
     emulator = Emulator(rom, profile.layout)
     start = StartState(POWER_ON, emulator.power_on)
     emulator.close()

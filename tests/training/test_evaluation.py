@@ -1,0 +1,39 @@
+"""Whole episodes by a policy that does not learn."""
+
+import numpy as np
+import pytest
+
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.game.start_states import load_start_states
+from questloop.planner.client import EmbeddedPlanner
+from questloop.settings import Settings
+from questloop.training.evaluation import play_episodes
+from questloop.training.player import Player
+
+
+def player(seed):
+    """Presses all buttons alike."""
+    policy = {"policy.0.weight": np.zeros((8, 128), np.float32), "policy.0.bias": np.zeros(8, np.float32)}
+    return Player(policy, np.random.default_rng(seed))
+
+
+@pytest.fixture(scope="module")
+def start():
+    rom = Rom.load(None)
+    return load_start_states(rom, profile_for(rom)).states[0]
+
+
+def test_every_episode_is_played_once_and_to_its_end(start):
+    game = Settings(episode_length=60, frame_skip=8).game
+    played = play_episodes(player(1), game, start, episodes=3)
+    assert [episode.steps for episode in played] == [60, 60, 60]
+    assert all(episode.rooms >= 1 for episode in played)
+    assert played == play_episodes(player(1), game, start, episodes=3)
+
+
+def test_milestones_that_the_planner_reaches_are_the_episode_s(start):
+    """Buttons of chance open a dialog with the elder now and then; the planner hears it out."""
+    game = Settings(episode_length=400, frame_skip=4).game
+    played = play_episodes(player(3), game, start, episodes=6, planner=EmbeddedPlanner())
+    assert any("met_elder" in episode.milestones for episode in played)
