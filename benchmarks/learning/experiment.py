@@ -86,7 +86,7 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
         "arm": arm,
         "seed": seed,
         "steps": experiment.steps,
-        "settings": {key: value for key, value in experiment.arms[arm].items()},
+        "settings": dict(experiment.arms[arm]),
         "epochs": epochs,
         **summary(epochs),
         "evaluation": evaluation,
@@ -94,7 +94,7 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
 
 
 def write_starts(rom: Rom, profile: Profile, folder: Path, weights: dict[str, float]) -> None:
-    """The two beginnings, and the states at milestones before the first essence, which the curriculum names."""
+    """The two beginnings, and the states at milestones before the first essence, for the curriculum."""
     staged = folder.with_name(f"{folder.name}.{os.getpid()}")
     staged.mkdir(parents=True)
     emulator = Emulator(rom, profile.layout)
@@ -141,7 +141,7 @@ def _seconds(epochs: list[dict[str, Any]]) -> float:
 def evaluate(
     experiment: Experiment, settings: Settings, context: Context, rom: Rom, profile: Profile
 ) -> dict[str, Any]:
-    """Episodes from power-on by the last checkpoint, without archive: the policy alone, then with a planner."""
+    """Episodes from power-on by the last checkpoint: the policy alone, then with a planner."""
     last = -(-experiment.steps // experiment.epoch_steps) - 1
     steps = experiment.evaluation["frames"] // settings.game.frame_skip
     game = settings.game.model_copy(update={"episode_length": steps})

@@ -67,14 +67,16 @@ def main() -> None:
 
 
 def read(path: Path) -> list[Run]:
-    """All runs, in the order of their arms' first letters in no case: as `arms.yaml` lists them."""
+    """All runs, arms in the experiment's order."""
     if path.is_file():
         return list(json.loads(path.read_text()))
-    runs = [json.loads(file.read_text()) for file in sorted(path.glob("*.json"))]
+    runs = [json.loads(file.read_text()) for file in path.glob("*.json")]
     order = ["events", "coverage", "rnd", "archive", "shaping", "all"]
-    return sorted(
-        runs, key=lambda run: (order.index(run["arm"]) if run["arm"] in order else 99, run["arm"], run["seed"])
-    )
+
+    def place(run: Run) -> tuple[int, str, int]:
+        return (order.index(run["arm"]) if run["arm"] in order else len(order), run["arm"], run["seed"])
+
+    return sorted(runs, key=place)
 
 
 def by_arm(runs: list[Run], measure: Callable[[Run], float]) -> dict[str, NDArray[np.float64]]:
@@ -121,17 +123,17 @@ def _cell(point: float, low: float, high: float) -> str:
 def seeds_table(runs: list[Run]) -> str:
     """Markdown: every run's evaluation."""
     lines = [
-        "| arm | seed | first essence in training | episodes with the essence | with the planner | milestones |",
+        "| arm | seed | first essence in training | essence, policy alone | with planner | milestones |",
         "|---|---|---|---|---|---|",
     ]
     for run in runs:
         first = run["milestone_steps"].get(GOAL)
-        off, on = (run["evaluation"][mode] for mode in ("planner_off", "planner_on"))
-        shares = [f"{sum(GOAL in played['milestones'] for played in mode)} of {len(mode)}" for mode in (off, on)]
-        lines.append(
-            f"| {run['arm']} | {run['seed']} | {f'{first:,}' if first else '-'} | {shares[0]} | {shares[1]} "
-            f"| {milestones_an_episode('planner_off')(run):.2f} |"
-        )
+        cells = [run["arm"], str(run["seed"]), f"{first:,}" if first else "-"]
+        for mode in ("planner_off", "planner_on"):
+            played = run["evaluation"][mode]
+            cells.append(f"{sum(GOAL in episode['milestones'] for episode in played)} of {len(played)}")
+        cells.append(f"{milestones_an_episode('planner_off')(run):.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -97,7 +97,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("runs/learning"), help="results, one JSON a run")
     parser.add_argument("--work", type=Path, default=Path("runs/learning-work"), help="the runs' stores")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
-    parser.add_argument("--workers", type=int, default=0, help="RAY_WORKERS of a run; 0: a run is one process")
+    parser.add_argument("--workers", type=int, default=0, help="RAY_WORKERS of a run; 0: one process")
     parser.add_argument("--minutes", type=float, default=24 * 60, help="stop after so long")
     parser.add_argument("--arms", help="comma-separated; unset: all")
     parser.add_argument("--seeds", help="comma-separated; unset: those of the experiment")
