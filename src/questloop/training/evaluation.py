@@ -35,7 +35,7 @@ def play_episodes(
 
     Actions are drawn from the policy; `planner` takes over in dialogs and puzzles.
     """
-    env = GameEnv(episodes, game, RewardSettings(), starts=StartStates((start,)))
+    env = GameEnv(episodes, game, RewardSettings.model_validate({}), starts=StartStates((start,)))
     takeovers = Takeovers(env, planner, game.frame_skip) if planner is not None else None
     obs = np.zeros((episodes, *env.observation_shape), np.float32)
     reward, boundary = np.zeros(episodes, np.float32), np.zeros(episodes, np.uint8)
