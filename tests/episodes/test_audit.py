@@ -229,12 +229,17 @@ def test_old_epochs_are_retired(run):
     assert retire_epochs(run, 2) == ()
     gone = segment_ids(run, 0)
     assert len(SegmentReader(run).episodes(0)) == 2
+    films = {keys.film(epoch, name) for epoch in (0, 1) for name in ("best", "grid")}
+    for key in films:
+        run.put(key, b"a film")
     assert retire_epochs(run, 1) == (0,)
     assert retired_epochs(run) == {0}
     assert SegmentReader(run).list(0) == SegmentReader(run).episodes(0) == ()
     left = {entry.key for entry in run.list()}
     assert not any(segment in key for segment in gone for key in left)
     assert keys.checkpoint(0, "state.json") not in left
+    assert films - left == {keys.film(0, "grid")}
+    assert keys.replays(0) in left
     assert {keys.scores(0), keys.reward_model(0), keys.evaluation(0), keys.checkpoint(1, "state.json")} < left
     assert keys.episode_record("r1-e0000-s001-00000") in left  # the second epoch went on with it
     found = audit(run)

@@ -19,6 +19,7 @@ from questloop.cli import (
     play,
     states,
     verify,
+    video,
 )
 from questloop.errors import QuestloopError
 
@@ -56,6 +57,7 @@ app.command()(loop.report)
 app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.command()(play.play)
+app.command()(video.video)
 app.command()(verify.verify)
 app.command()(dashboard.dashboard)
 app.add_typer(grpo.app)

@@ -242,6 +242,8 @@ def _is_a_result(key: str) -> bool:
         return keys.parse_epoch(epoch_name) is not None and file == "scores.jsonl"
     if top == keys.EPISODES:
         return _is_episode(folder)
+    if f"{top}/{folder}" == keys.films_prefix():
+        return name.endswith("-replays.npz")  # films are somebody else's
     of_an_epoch = folder in ("checkpoints", "reward_model", "evaluations")
     return top == keys.MODELS and of_an_epoch and keys.parse_epoch(epoch_name) is not None
 

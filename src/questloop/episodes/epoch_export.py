@@ -7,6 +7,7 @@ from typing import Literal
 
 from questloop.episodes.exporter import Exporter
 from questloop.episodes.recorder import Recorder
+from questloop.episodes.replays import encode_replays
 from questloop.episodes.segment import EpisodeRecord
 from questloop.episodes.selection import Selection
 from questloop.episodes.trace import Trace
@@ -69,7 +70,7 @@ class EpochExport:
             self._make_room()
 
     def close(self) -> ExportReport:
-        """Wait until every selected segment is stored, then write the episodes' records."""
+        """Wait until every selected segment is stored, then write the episodes' records and inputs."""
         if self._budget != "all":
             self._submit_selected(self._budget - self._spent)
         exported = self._exporter.close()
@@ -79,8 +80,11 @@ class EpochExport:
             self._store.put(keys.episode_record(record.id), to_json(record), durable=True)
             for record in records
         ]
+        replays = self._store.put(
+            keys.replays(self._recorder.epoch), encode_replays(self._recorder.replays()), durable=True
+        )
         return ExportReport(
-            objects=(*(item.manifest for item in exported), *written),
+            objects=(*(item.manifest for item in exported), *written, replays),
             segments=len(exported),
             segments_completed=self._completed,
             pngs=sum(item.pngs for item in exported),

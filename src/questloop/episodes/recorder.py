@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.episodes.pictures import decode_png, encode_png
+from questloop.episodes.replays import Replay
 from questloop.episodes.segment import (
     SEGMENT_FRAMES,
     EpisodeRecord,
@@ -25,6 +27,7 @@ from questloop.storage.keys import EpisodeId, SegmentId
 
 _STATE_VERSION = 1
 _COLUMNS = ("action", "mode", "taps", "obs", "reward_parts")
+_INPUTS = ("action", "mode")
 _ENDS = {1: Outcome.TERMINATED, 2: Outcome.TRUNCATED}  # Boundary; a handover ends no episode
 
 
@@ -41,6 +44,11 @@ class _Episode:
     milestones: dict[str, int] = field(default_factory=dict)
     entries: dict[str, SegmentEntry] = field(default_factory=dict)
     outcome: Outcome = Outcome.RUNNING
+    action: bytearray = field(default_factory=bytearray)
+    mode: bytearray = field(default_factory=bytearray)
+    reloads: list[int] = field(default_factory=list)
+    last_taps: str = ""
+    recorded: int = 0  # steps whose inputs its saved state holds
 
     def record(self) -> EpisodeRecord:
         return EpisodeRecord(
@@ -55,6 +63,19 @@ class _Episode:
             outcome=self.outcome,
             milestones=dict(self.milestones),
             segments=tuple(self.entries.values()),
+        )
+
+    def replay(self) -> Replay:
+        return Replay(
+            episode_id=str(self.id),
+            start_state=self.start.state,
+            action=np.frombuffer(bytes(self.action), np.uint8),
+            mode=np.frombuffer(bytes(self.mode), np.uint8),
+            reloads=tuple(self.reloads),
+            raw_return=self.raw_return,
+            outcome=self.outcome,
+            milestones=dict(self.milestones),
+            last_taps=self.last_taps,
         )
 
 
@@ -78,7 +99,7 @@ class Recorder:
         first_slot: int = 0,
     ) -> None:
         self.slots = slots
-        self._run, self._epoch, self._fence = run, epoch, fence
+        self._run, self.epoch, self._fence = run, epoch, fence
         self._reward_names, self._milestone_names = reward_names, milestone_names
         self._first_slot = first_slot
         self._ordinals = [0] * slots
@@ -112,6 +133,10 @@ class Recorder:
         """The episodes that this epoch touched: those that ended, then those that go on."""
         return [episode.record() for episode in self._touched()]
 
+    def replays(self) -> list[Replay]:
+        """The inputs of the same episodes, but of those that a version without them began."""
+        return [episode.replay() for episode in self._touched() if len(episode.action) == episode.steps]
+
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Open segments and the books of episodes that go on; arrays that need no pickle."""
         pictures = [
@@ -136,6 +161,9 @@ class Recorder:
             for name, rows in self._open.items()
         }
         state["meta"] = np.array(json.dumps(meta, allow_nan=False))
+        for name in _INPUTS:
+            joined = b"".join(getattr(episode, name) for episode in self._episodes if episode)
+            state[f"inputs_{name}"] = np.frombuffer(joined, np.uint8)
         state["pictures"] = np.frombuffer(b"".join(png for *_, png in pictures), np.uint8)
         return state
 
@@ -160,6 +188,8 @@ class Recorder:
         self._ordinals, self._filled = meta["ordinals"], meta["filled"]
         self._reached = [tuple(names) for names in meta["reached"]]
         self._episodes = [item and _episode_from_json(item) for item in meta["episodes"]]
+        for name in _INPUTS:
+            self._restore_inputs(name, state.get(f"inputs_{name}", np.zeros(0, np.uint8)).tobytes())
         for name in _COLUMNS:
             if f"open_{name}" in state:
                 self._open[name] = self._spread(state[f"open_{name}"])
@@ -168,6 +198,14 @@ class Recorder:
         for slot, step, size in meta["pictures"]:
             self._frames[slot][step] = decode_png(data[at : at + size])
             at += size
+
+    def _restore_inputs(self, name: str, joined: bytes) -> None:
+        """Cut the inputs of running episodes apart; a state of an earlier version has none."""
+        at = 0
+        for episode in self._episodes:
+            if episode is not None:
+                getattr(episode, name).extend(joined[at : at + episode.recorded])
+                at += episode.recorded
 
     def _add_slot(self, trace: Trace, slot: int, pictures: dict[int, Bytes], done: list[Segment]) -> None:
         steps = trace.shape[0]
@@ -194,8 +232,8 @@ class Recorder:
         episode = self._episodes[slot]
         if trace.episode_step[t, slot] != 0:
             assert episode is not None
-            if self._epoch not in episode.epochs:
-                episode.epochs.append(self._epoch)
+            if self.epoch not in episode.epochs:
+                episode.epochs.append(self.epoch)
             return episode
         if episode is not None:  # its runner was lost and began anew
             episode.outcome = Outcome.ABANDONED
@@ -203,8 +241,8 @@ class Recorder:
                 done.append(self._cut(slot, episode))
             self._end(slot, episode)
         episode = _Episode(
-            id=EpisodeId(self._run, self._epoch, self._first_slot + slot, self._ordinals[slot]),
-            epochs=[self._epoch],
+            id=EpisodeId(self._run, self.epoch, self._first_slot + slot, self._ordinals[slot]),
+            epochs=[self.epoch],
             start=trace.starts.get((t, slot), EpisodeStart()),
             seen=int(trace.milestones[t, slot]),
         )
@@ -226,6 +264,9 @@ class Recorder:
         self._note_milestones(trace, at, stop, slot, episode)
         episode.raw_return += float(trace.reward_parts[at:stop, slot].sum(dtype=np.float64))
         episode.steps += stop - at
+        for name in _INPUTS:
+            getattr(episode, name).extend(getattr(trace, name)[at:stop, slot].tobytes())
+        episode.last_taps = hashlib.sha256(trace.taps[stop - 1, slot].tobytes()).hexdigest()
 
     def _note_milestones(self, trace: Trace, at: int, stop: int, slot: int, episode: _Episode) -> None:
         held = trace.milestones[at:stop, slot]
@@ -243,7 +284,7 @@ class Recorder:
         rows = {name: self._open[name][slot, :count].copy() for name in _COLUMNS}
         segment = Segment(
             id=SegmentId(episode.id, len(episode.entries), self._fence),
-            epoch=self._epoch,
+            epoch=self.epoch,
             first_step=episode.steps - count,
             last=episode.outcome is not Outcome.RUNNING,
             reward_names=self._reward_names,
@@ -269,7 +310,7 @@ class Recorder:
         self._episodes[slot] = None
 
     def _touched(self) -> list[_Episode]:
-        going_on = [episode for episode in self._episodes if episode and self._epoch in episode.epochs]
+        going_on = [episode for episode in self._episodes if episode and self.epoch in episode.epochs]
         return [*self._ended, *going_on]
 
     def _allocate(self, trace: Trace) -> None:
@@ -320,6 +361,9 @@ def _episode_to_json(episode: _Episode) -> dict[str, Any]:
         "raw_return": episode.raw_return,
         "milestones": episode.milestones,
         "entries": [entry.model_dump(mode="json") for entry in episode.entries.values()],
+        "recorded": len(episode.action),
+        "reloads": episode.reloads,
+        "last_taps": episode.last_taps,
     }
 
 
@@ -334,4 +378,7 @@ def _episode_from_json(item: dict[str, Any]) -> _Episode:
         raw_return=item["raw_return"],
         milestones=item["milestones"],
         entries={entry.segment_id: entry for entry in entries},
+        recorded=item.get("recorded", 0),
+        reloads=[*item.get("reloads", []), item["steps"]],
+        last_taps=item.get("last_taps", ""),
     )

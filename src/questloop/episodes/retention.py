@@ -1,7 +1,8 @@
 """Removes the episodes and checkpoints of old epochs (KEEP_EPOCHS).
 
 An epoch is declared retired before anything of it is removed: an auditor knows what is gone on purpose, and a
-removal that was cut off goes on the next time. Scores, reward models, summaries and commits stay.
+removal that was cut off goes on the next time. Scores, reward models, summaries and commits stay, and so do
+the inputs of its episodes and the film of its best one.
 """
 
 from __future__ import annotations
@@ -63,9 +64,17 @@ def _remove(store: Store, epoch: int, kept: set[int]) -> None:
         elif item.key.endswith("/episode.json"):
             if not _is_needed(store, item.key, kept):
                 store.delete([item.key])
-        else:
+        elif item.key != keys.replays(epoch):
             store.delete([item.key])
+    store.delete(_films_but_the_best(store, epoch))
     store.delete(entry.key for entry in store.list(keys.judgements_prefix(epoch)))
+
+
+def _films_but_the_best(store: Store, epoch: int) -> list[str]:
+    best = keys.film(epoch, "best")
+    first = best.removesuffix("best.mp4")
+    films = [entry.key for entry in store.list(keys.films_prefix()) if entry.key.endswith(".mp4")]
+    return [key for key in films if key.startswith(first) and key != best]
 
 
 def _is_needed(store: Store, key: str, kept: set[int]) -> bool:

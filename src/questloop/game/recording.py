@@ -12,7 +12,7 @@ from PIL import Image
 from questloop.errors import BadDataError, MissingExtraError, UsageError
 
 Frame = NDArray[np.uint8]
-"""u8[144, 160, 3]"""
+"""u8[H, W, 3]: the screen is 144 x 160; H and W times the scale are even in an MP4."""
 
 SCALE = 3
 """Screen pixels a Game Boy pixel, in films and pictures."""
@@ -20,8 +20,8 @@ SCALE = 3
 FORMATS = (".png", ".gif", ".mp4")
 
 
-def write_film(path: Path, frames: Iterable[Frame], fps: float) -> int:
-    """Write `frames` to `path` in the format of its suffix; returns how many there were.
+def write_film(path: Path, frames: Iterable[Frame], fps: float, scale: int = SCALE) -> int:
+    """Write `frames` to `path` in the format of its suffix, enlarged by `scale`; returns how many there were.
 
     The file appears when it is whole. Raises `UsageError` for an unknown suffix and `MissingExtraError` where
     MP4 needs PyAV.
@@ -31,7 +31,7 @@ def write_film(path: Path, frames: Iterable[Frame], fps: float) -> int:
         raise UsageError(f"--output {path}: a film ends in {', '.join(FORMATS)}")
     part = path.with_name(f".{path.name}.part{path.suffix}")
     try:
-        count = writer(part, frames, fps)
+        count = writer(part, (_image(frame, scale) for frame in frames), fps)
         part.replace(path)
     except OSError as error:
         raise BadDataError(
@@ -42,24 +42,24 @@ def write_film(path: Path, frames: Iterable[Frame], fps: float) -> int:
     return count
 
 
-def _write_png(path: Path, frames: Iterable[Frame], fps: float) -> int:
+def _write_png(path: Path, images: Iterable[Image.Image], fps: float) -> int:
     count = 0
-    for count, frame in enumerate(frames, 1):  # noqa: B007 - the last one is what is kept
+    for count, image in enumerate(images, 1):  # noqa: B007 - the last one is what is kept
         pass
     if count:
-        _image(frame).save(path)
+        image.save(path)
     return _at_least_one(count)
 
 
-def _write_gif(path: Path, frames: Iterable[Frame], fps: float) -> int:
-    images = [_image(frame).quantize(colors=64, dither=Image.Dither.NONE) for frame in frames]
-    _at_least_one(len(images))
+def _write_gif(path: Path, images: Iterable[Image.Image], fps: float) -> int:
+    drawn = [image.quantize(colors=64, dither=Image.Dither.NONE) for image in images]
+    _at_least_one(len(drawn))
     duration_ms = max(20, round(1000 / fps))
-    images[0].save(path, save_all=True, append_images=images[1:], duration=duration_ms, loop=0)
-    return len(images)
+    drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=duration_ms, loop=0)
+    return len(drawn)
 
 
-def _write_mp4(path: Path, frames: Iterable[Frame], fps: float) -> int:
+def _write_mp4(path: Path, images: Iterable[Image.Image], fps: float) -> int:
     try:
         import av
     except ImportError:
@@ -67,15 +67,18 @@ def _write_mp4(path: Path, frames: Iterable[Frame], fps: float) -> int:
     count = 0
     with av.open(str(path), "w") as film:
         stream = film.add_stream("libx264", rate=round(fps))
-        stream.width, stream.height, stream.pix_fmt = 160 * SCALE, 144 * SCALE, "yuv420p"
-        for count, frame in enumerate(frames, 1):  # noqa: B007 - counted
-            film.mux(stream.encode(av.VideoFrame.from_image(_image(frame))))
+        stream.pix_fmt, stream.options = "yuv420p", {"preset": "veryfast", "movflags": "faststart"}
+        for count, image in enumerate(images, 1):
+            if count == 1:
+                stream.width, stream.height = image.size
+            film.mux(stream.encode(av.VideoFrame.from_image(image)))
         film.mux(stream.encode())
     return _at_least_one(count)
 
 
-def _image(frame: Frame) -> Image.Image:
-    return Image.fromarray(frame).resize((160 * SCALE, 144 * SCALE), Image.Resampling.NEAREST)
+def _image(frame: Frame, scale: int) -> Image.Image:
+    height, width, _ = frame.shape
+    return Image.fromarray(frame).resize((width * scale, height * scale), Image.Resampling.NEAREST)
 
 
 def _at_least_one(count: int) -> int:

@@ -185,6 +185,20 @@ def video(name: str) -> str:
     return f"{MODELS}/zelda_videos/{_plain(name)}"
 
 
+def replays(epoch: int) -> str:
+    """The inputs of an epoch's episodes: any of them can be played again and filmed."""
+    return video(f"{_epoch(epoch)}-replays.npz")
+
+
+def film(epoch: int, name: str) -> str:
+    """A film of an epoch: `best`, `grid` or an episode's id."""
+    return video(f"{_epoch(epoch)}-{name}.mp4")
+
+
+def films_prefix() -> str:
+    return f"{MODELS}/zelda_videos"
+
+
 def start_state(name: str) -> str:
     return f"{MODELS}/zelda_states/{_plain(name)}"
 

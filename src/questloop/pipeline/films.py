@@ -1,0 +1,266 @@
+"""Films of episodes, played again from their inputs; rewards, mode and the judges' scores stand below."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from questloop.episodes.replays import Replay
+from questloop.episodes.segment import SEGMENT_FRAMES
+from questloop.episodes.trace import MODES
+from questloop.errors import BadDataError, MissingExtraError, UsageError
+from questloop.game.emulator import Emulator
+from questloop.game.profile import Profile
+from questloop.game.profiles import profile_for
+from questloop.game.recording import write_film
+from questloop.game.rom import Rom
+from questloop.game.start_states import BEGINNING, load_start_states
+from questloop.game.state_file import SaveState
+from questloop.judges.scores import read_scores
+from questloop.rewards.total import Rewards
+from questloop.settings import RewardSettings, Settings
+from questloop.storage.commit import committed_epochs
+from questloop.storage.keys import EpisodeId, SegmentId, Stage
+from questloop.storage.store import NotFound, Store
+from questloop.telemetry.progress import Tell
+
+MOST_STEPS = 1800
+"""Steps of an episode that are filmed unless more are asked for: two minutes at the game's own speed."""
+
+WIDTH, HEIGHT = 160, 144
+_FRAMES_A_SECOND = 60
+_SCALE = 3
+_PANEL = 60  # pixels below the screen
+_LABEL = 12  # pixels below a screen of the grid
+_SHOWN = 20  # steps that an earned reward stays on the screen
+_DARK, _LIGHT, _SOFT = (20, 22, 27), (236, 238, 241), (150, 158, 170)
+_GAIN, _LOSS = (122, 205, 150), (236, 130, 130)
+_MODE_COLOURS = {"policy": _SOFT, "dialog": (240, 180, 90), "puzzle": (120, 180, 240)}
+
+_Frame = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A step of an episode that is played again."""
+
+    step: int
+    frame: _Frame | None  # u8[144, 160, 3]; None where it was not asked for
+    mode: str
+    earned: Mapping[str, float]  # reward parts of this step that are not 0
+    total: float  # reward of the episode so far
+
+
+class Theatre:
+    """Plays the episodes of a run again. The ROM and the start states are those of the settings."""
+
+    def __init__(self, rom: Rom, profile: Profile, settings: Settings) -> None:
+        self._rom, self._profile, self._settings = rom, profile, settings
+        self._rewards: RewardSettings = settings.rewards
+
+    def play(self, replay: Replay, drawn: range) -> Iterator[Shot]:
+        """Every step of `replay` up to the end of `drawn`; those in it with their picture.
+
+        Raises `BadDataError` where the whole episode was played and does not end as it did then: the game
+        stood still while a remote planner thought, or the start state is another one now.
+        """
+        start = self._start(replay)
+        emulator = Emulator(self._rom, self._profile.layout)
+        try:
+            yield from self._shots(emulator, replay, start, drawn)
+        finally:
+            emulator.close()
+
+    def _shots(
+        self, emulator: Emulator, replay: Replay, start: SaveState | None, drawn: range
+    ) -> Iterator[Shot]:
+        row = np.zeros((1, self._profile.layout.size), np.uint8)
+        rewards, total = Rewards(1, self._rewards), 0.0
+        reloads, skip = set(replay.reloads), self._settings.game.frame_skip
+        if start is not None:
+            emulator.load(start)
+        emulator.read(row[0])
+        rewards.reset(np.zeros(1, np.intp), self._profile.columns(row.copy()))
+        for step, (action, mode) in enumerate(zip(replay.action[: drawn.stop], replay.mode, strict=False)):
+            if step in reloads:
+                emulator.load(emulator.save())
+            emulator.step(int(action), skip, render=step in drawn)
+            emulator.read(row[0])
+            total += float(rewards.step(self._profile.columns(row.copy()))[0])
+            parts = zip(rewards.names, rewards.parts[0].tolist(), strict=True)
+            yield Shot(
+                step=step,
+                frame=emulator.frame() if step in drawn else None,
+                mode=MODES[mode],
+                earned={name: value for name, value in parts if value},
+                total=total,
+            )
+        if drawn.stop >= replay.steps and sha256(row[0].tobytes()).hexdigest() != replay.last_taps:
+            raise BadDataError(
+                f"episode {replay.episode_id} does not play again as it was played: its game waited for a "
+                "remote planner, or START_STATES holds another state; its segments have their pictures"
+            )
+
+    def _start(self, replay: Replay) -> SaveState | None:
+        name = replay.start_state
+        if name is None:
+            return None
+        if name.startswith("archive-"):
+            raise UsageError(
+                f"episode {replay.episode_id} begins at {name}: the archive may hold a better state there "
+                "by now; film one that begins at a start state"
+            )
+        where = self._settings.game.start_states
+        starts = load_start_states(self._rom, self._profile, str(where) if where else None, name != BEGINNING)
+        return starts.named(name).state
+
+
+def ranked(replays: Sequence[Replay]) -> list[Replay]:
+    """Those that can be played again, the highest return first."""
+    able = [item for item in replays if item.steps and not (item.start_state or "").startswith("archive-")]
+    return sorted(able, key=lambda item: (-item.raw_return, item.episode_id))
+
+
+def film(
+    store: Store,
+    settings: Settings,
+    epoch: int,
+    chosen: Sequence[Replay],
+    most_steps: int = MOST_STEPS,
+    tell: Tell = lambda done, total: None,
+) -> bytes:
+    """MP4 bytes of one episode with its panel, or of several side by side. Needs the extra `video`."""
+    if importlib.util.find_spec("av") is None:
+        raise MissingExtraError("av", "video")
+    rom = Rom.load(settings.game.rom_path)
+    theatre = Theatre(rom, profile_for(rom), settings)
+    if len(chosen) == 1:
+        scores = _scores(store, chosen[0], epoch)
+        frames = _single(theatre, chosen[0], scores, most_steps)
+    else:
+        frames = _grid(theatre, chosen, most_steps)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "film.mp4"
+        total = min(most_steps, max(item.steps for item in chosen))
+        write_film(path, _told(frames, total, tell), _FRAMES_A_SECOND / settings.game.frame_skip, scale=1)
+        return path.read_bytes()
+
+
+def _told(frames: Iterator[_Frame], total: int, tell: Tell) -> Iterator[_Frame]:
+    for done, frame in enumerate(frames, 1):
+        tell(done, total)
+        yield frame
+
+
+def stretch(replay: Replay, most_steps: int) -> range:
+    """The steps that are filmed: all, or `most_steps` that end soon after the last milestone."""
+    if replay.steps <= most_steps:
+        return range(replay.steps)
+    last = max(replay.milestones.values(), default=0)
+    first = min(max(0, last + most_steps // 6 - most_steps), replay.steps - most_steps)
+    return range(first, first + most_steps)
+
+
+def _single(
+    theatre: Theatre, replay: Replay, scores: Mapping[int, float], most_steps: int
+) -> Iterator[_Frame]:
+    recent: deque[tuple[int, str, float]] = deque(maxlen=4)
+    title = f"{replay.episode_id}   {replay.outcome.value}"
+    for shot in theatre.play(replay, stretch(replay, most_steps)):
+        recent.extend((shot.step, name, value) for name, value in shot.earned.items() if abs(value) >= 0.01)
+        if shot.frame is not None:
+            yield _with_panel(shot, shot.frame, title, recent, scores.get(shot.step // SEGMENT_FRAMES))
+
+
+def _with_panel(
+    shot: Shot,
+    frame: _Frame,
+    title: str,
+    recent: Sequence[tuple[int, str, float]],
+    score: float | None,
+) -> _Frame:
+    width, top = WIDTH * _SCALE, HEIGHT * _SCALE
+    image = Image.new("RGB", (width, top + _PANEL), _DARK)
+    image.paste(Image.fromarray(frame).resize((width, top), Image.Resampling.NEAREST), (0, 0))
+    draw = ImageDraw.Draw(image)
+    draw.text((8, top + 3), f"step {shot.step:,}", fill=_LIGHT, font_size=16)
+    draw.text((110, top + 3), f"return {shot.total:.2f}", fill=_LIGHT, font_size=16)
+    draw.text((232, top + 3), shot.mode, fill=_MODE_COLOURS[shot.mode], font_size=16)
+    judged = "not judged" if score is None else f"judges {score:.2f}"
+    draw.text(
+        (width - 8, top + 3), judged, fill=_LIGHT if score is not None else _SOFT, anchor="ra", font_size=16
+    )
+    left = 8.0
+    for step, name, value in recent:
+        if shot.step - step < _SHOWN:
+            text = f"{value:+.2f} {name}"
+            draw.text((left, top + 23), text, fill=_GAIN if value > 0 else _LOSS, font_size=14)
+            left += draw.textlength(text, font_size=14) + 14
+    draw.text((8, top + 42), title, fill=_SOFT, font_size=12)
+    return np.asarray(image)
+
+
+def _grid(theatre: Theatre, chosen: Sequence[Replay], most_steps: int) -> Iterator[_Frame]:
+    """All of them from their beginning; one that is over stands still, darkened."""
+    columns = math.ceil(math.sqrt(len(chosen)))
+    rows = math.ceil(len(chosen) / columns)
+    canvas = Image.new("RGB", (columns * WIDTH, rows * (HEIGHT + _LABEL)), _DARK)
+    draw = ImageDraw.Draw(canvas)
+    playing: dict[int, Iterator[Shot]] = {
+        place: theatre.play(item, range(min(item.steps, most_steps))) for place, item in enumerate(chosen)
+    }
+    corners = [
+        (place % columns * WIDTH, place // columns * (HEIGHT + _LABEL)) for place in range(len(chosen))
+    ]
+    while True:
+        for place in list(playing):
+            left, top = corners[place]
+            shot = next(playing[place], None)
+            if shot is None or shot.frame is None:
+                del playing[place]
+                box = (left, top, left + WIDTH, top + HEIGHT)
+                canvas.paste(canvas.crop(box).point(lambda value: value // 2), box)
+                continue
+            canvas.paste(Image.fromarray(shot.frame), (left, top))
+            draw.rectangle((left, top + HEIGHT, left + WIDTH, top + HEIGHT + _LABEL), fill=_DARK)
+            label = f"slot {EpisodeId.parse(chosen[place].episode_id).slot}   {shot.total:.2f}"
+            draw.text((left + 4, top + HEIGHT), label, fill=_LIGHT, font_size=10)
+            draw.text(
+                (left + WIDTH - 4, top + HEIGHT),
+                shot.mode,
+                fill=_MODE_COLOURS[shot.mode],
+                anchor="ra",
+                font_size=10,
+            )
+        if not playing:
+            return
+        yield np.asarray(canvas).copy()
+
+
+def _scores(store: Store, replay: Replay, epoch: int) -> dict[int, float]:
+    """Weighted scores of the episode's segments, by their index."""
+    first = EpisodeId.parse(replay.episode_id).epoch
+    found: dict[int, float] = {}
+    for judged in committed_epochs(store, Stage.EVALUATE):
+        if not first <= judged <= epoch:
+            continue
+        try:
+            lines = read_scores(store, judged)
+        except NotFound:
+            continue
+        found |= {
+            SegmentId.parse(line.segment_id).index: line.weighted
+            for line in lines
+            if line.episode_id == replay.episode_id and line.weighted is not None
+        }
+    return found
