@@ -87,7 +87,7 @@ def decode_replays(data: bytes, key: str) -> tuple[Replay, ...]:
             _replay(item, action[end - item["steps"] : end], mode[end - item["steps"] : end])
             for item, end in zip(meta["episodes"], ends, strict=True)
         )
-    except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise BadDataError(f"{key}: not an epoch's inputs: {error}") from None
 
 
