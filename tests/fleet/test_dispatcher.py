@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select, update
@@ -110,7 +111,9 @@ class Fleet:
         return job
 
     def processes(self):
-        return set().union(*(machine.processes() for machine in self.machines.values()))
+        """What runs on the machines but what answers the poller, which goes with its connection."""
+        found = set().union(*(machine.processes() for machine in self.machines.values()))
+        return {pid for pid in found if b"polls" not in _command_line(pid)}
 
     def journal(self, name="m0"):
         path = self.machines[name].home / ".questloop/journal.jsonl"
@@ -122,6 +125,13 @@ class Fleet:
         await self.poller.pool.close()
         for machine in self.machines.values():
             await machine.stop()
+
+
+def _command_line(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 async def appears(path):
