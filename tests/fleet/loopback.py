@@ -37,6 +37,7 @@ class LoopbackMachine:
         self._client_key = client_key
         self._server: asyncssh.SSHAcceptor | None = None
         self._connections: set[asyncssh.SSHServerConnection] = set()
+        self._commands_running: set[asyncio.Task[None]] = set()
         self.port = 0
         (home / "bin").mkdir(parents=True, exist_ok=True)
         (home / "smi").mkdir(exist_ok=True)
@@ -116,9 +117,14 @@ class LoopbackMachine:
         await self.restore()
 
     async def stop(self) -> None:
-        """End it with all its processes."""
+        """End it with all its processes, and with what passed on their output."""
         await self.cut()
         self.kill_everything()
+        if self._commands_running:
+            _, late = await asyncio.wait(self._commands_running, timeout=1)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     def kill_everything(self) -> None:
         """KILL until nothing of this machine is left."""
@@ -143,6 +149,10 @@ class LoopbackMachine:
 
     async def _run(self, process: asyncssh.SSHServerProcess) -> None:
         self.commands.append(process.command or "")
+        task = asyncio.current_task()
+        assert task is not None
+        self._commands_running.add(task)
+        task.add_done_callback(self._commands_running.discard)
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
         child = await asyncio.create_subprocess_exec(
