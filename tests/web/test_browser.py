@@ -1,0 +1,262 @@
+"""The dashboard in Chromium: a run watched from its beginning, every view on it, and a job to its end."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from questloop.serving.background import AppServer
+from questloop.settings import load
+from questloop.storage.store import open_store
+from questloop.web.app import build_app
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE_MS = 180_000  # a busy machine is no fault
+VIEWS = ["/", "/map", "/segments", "/episodes", "/planner", "/judges", "/label", "/nothing"]
+LOOKS = {
+    "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
+}
+DEMO = {
+    "EPOCH_STEPS": "12288",
+    "RAY_WORKERS": "2",
+    "ENVS_PER_WORKER": "4",
+    "EPISODE_LENGTH": "600",
+    "BATCH_SIZE": "1024",
+    "MINIBATCH_SIZE": "256",
+    "EXPORT_SEGMENTS_PER_EPOCH": "all",
+    "PLANNER": "on",
+}
+
+WAITS = """
+import pathlib, sys, time
+print("begun", flush=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.1)
+print("all done")
+"""
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.integration,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser(judged):  # first: it runs an event loop, and playwright has one of its own
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def look(browser):
+    """Opens a page of a look; what its console says is an error of the test."""
+    complaints = []
+
+    @contextmanager
+    def look(name="light"):
+        context = browser.new_context(**LOOKS[name])
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append((said.location["url"], said.text)))
+        page.on("pageerror", lambda error: complaints.append((page.url, str(error))))
+        page.on("request", lambda asked: _check_local(asked.url, complaints))
+        yield page
+        context.close()
+
+    yield look
+    ours = [told for told in complaints if "404 (Not Found)" not in told[1] or "/nothing" not in told[0]]
+    assert not ours
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory, browser):
+    """A demo that a page has watched from an empty store to its end: address, and what the page showed."""
+    folder = tmp_path_factory.mktemp("watched")
+    store = open_store(str(folder / "store"))
+    with AppServer(build_app(store, load(flags={"store_url": store.url}))) as server:
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(server.root_url)
+        page.get_by_text("Waiting for a run to begin").wait_for()
+        page.evaluate("window.loadedOnce = true")
+        with _command(folder, "demo", "--store", str(folder / "store"), "--epochs", "1", **DEMO) as demo:
+            page.get_by_text("Epoch 0 plays and learns").wait_for()
+            page.locator("#fresh .plot").first.wait_for()  # its curve, before it is finished
+            page.get_by_text("The run is over").wait_for(timeout=2 * PATIENCE_MS)
+            assert demo.wait(120) == 0
+        page.get_by_role("region", name="Epochs").get_by_text("12,288").wait_for()
+        assert page.evaluate("window.loadedOnce"), "it was followed, not loaded again"
+        page.close()
+        yield server.root_url
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_every_view_of_a_run_is_whole_accessible_and_fits(watched, look, name):
+    with look(name) as page:
+        page.goto(f"{watched}/segments?order=best")
+        first = page.locator("main .cards a").first.get_attribute("href")
+        page.goto(watched + first)
+        episode = page.locator("h1 a").get_attribute("href")
+        for view in [*VIEWS, first, episode]:
+            page.goto(watched + view)
+            page.locator("#main").wait_for()
+            _check_fits(page)
+            _check_accessible(page)
+            _check_pictures(page)
+
+
+def test_a_segment_is_played_by_keyboard(watched, look):
+    with look() as page:
+        page.goto(f"{watched}/segments?order=best")
+        page.locator("main .cards a").first.press("Enter")
+        page.wait_for_url("**/segments/*-f*")
+        page.wait_for_load_state()
+        slider = page.get_by_role("slider")
+        before = page.locator(".player img").get_attribute("src")
+        slider.press("ArrowRight")
+        assert page.locator(".player img").get_attribute("src") != before
+        assert "step" in slider.get_attribute("aria-valuetext")
+        page.get_by_text("points of progress").first.wait_for()  # a judge's reason
+
+
+def test_the_list_is_filtered_by_its_form(watched, look):
+    with look() as page:
+        page.goto(f"{watched}/segments")
+        page.get_by_label("Order").select_option("disputed")
+        page.get_by_role("button", name="Show").click()
+        page.wait_for_url("**order=disputed**")
+        assert page.locator("main .cards li").count() > 0
+
+
+def test_a_page_follows_a_dashboard_that_comes_back(judged, browser):
+    settings = load(flags={"store_url": str(judged)})
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    with AppServer(build_app(open_store(str(judged)), settings), port) as server:
+        page.goto(server.root_url)
+        page.get_by_text("live", exact=True).wait_for()
+        # The stream that is open does not hold the server up.
+    page.get_by_text("not connected, trying again").wait_for()
+    with AppServer(build_app(open_store(str(judged)), settings), port):
+        page.get_by_text("live", exact=True).wait_for()
+        page.close()
+
+
+def test_a_fleet_job_is_followed_to_its_end(tmp_path, judged, look, monkeypatch):
+    from questloop.fleet import jobs
+    from questloop.fleet.database import Database
+
+    environment = {
+        "HOME": str(tmp_path),
+        "DATABASE_URL": f"sqlite:///{tmp_path}/fleet.sqlite3",
+        "LOG_DIR": str(tmp_path / "logs"),
+        "NATS_URL": "nats://127.0.0.1:1",  # nobody there: the queue is swept
+        "SWEEP_INTERVAL_S": "0.2",
+        "WATCH_INTERVAL_S": "0.2",
+        "POLL_INTERVAL_S": "1",
+    }
+    for key, value in environment.items():
+        monkeypatch.setenv(key, value)
+    settings = load(flags={"store_url": str(judged)})
+    db = Database(environment["DATABASE_URL"])
+    db.migrate()
+    program = [sys.executable, "-c", WAITS, str(tmp_path / "go")]
+    jobs.submit(
+        db,
+        jobs.parse_request({"job_id": "watched", "kind": "command", "gpus": 0, "arguments": program}),
+    )
+    with (
+        AppServer(build_app(open_store(str(judged)), settings, db)) as server,
+        look() as page,
+        _command(tmp_path, "fleet", "up", "--cpu-slots", "1", **environment),
+    ):
+        page.goto(f"{server.root_url}/fleet")
+        page.get_by_role("link", name="watched").click()
+        page.get_by_text("begun").wait_for()
+        page.locator("[data-status]", has_text="running").wait_for()
+        _check_accessible(page)
+        page.evaluate("window.loadedOnce = true")
+        (tmp_path / "go").touch()
+        page.locator("[data-status]", has_text="completed").wait_for()
+        page.get_by_text("all done").wait_for()
+        page.get_by_role("region", name="Attempts").get_by_text("completed").wait_for()
+        assert page.evaluate("window.loadedOnce")
+        for view in ("/fleet", "/fleet/jobs/watched"):
+            page.goto(server.root_url + view)
+            _check_accessible(page)
+    db.dispose()
+
+
+@contextmanager
+def _command(folder, *arguments, **environment):
+    """A command of ours in a process group, ended with the block; what it said stands in an error's notes."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "ignore", **environment}
+    said = folder / "command.log"
+    with said.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "questloop.cli.app", *arguments],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    except Exception as error:
+        error.add_note(f"exit code {process.poll()}\n{said.read_text()[-3000:]}")
+        raise
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _check_local(url, complaints):
+    if not url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+        complaints.append((url, "is asked of another machine"))
+
+
+def _check_fits(page):
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, f"{page.url} is {wide} pixels too wide"
+
+
+def _check_accessible(page):
+    found = axe.Axe().run(page, options={"resultTypes": ["violations"]})
+    assert not found.response["violations"], f"{page.url}\n{found.generate_report()}"
+
+
+def _check_pictures(page):
+    """Every picture that is in sight has been drawn."""
+    page.wait_for_function(
+        "[...document.images].every(image =>"
+        " (image.loading === 'lazy' && !image.complete) || image.naturalWidth > 0)"
+    )
