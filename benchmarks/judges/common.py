@@ -1,32 +1,44 @@
-"""What the steps share: the segments, and the held-out pairs of a seed."""
+"""What the steps share: the segments, who learns from which of them, and the held-out pairs."""
 
 from __future__ import annotations
 
 import json
+import random
+from dataclasses import dataclass
 from pathlib import Path
 
-from questloop.grpo.judge_data import JudgeDataset, JudgedSegment, Task, build
+from questloop.grpo.judge_data import JudgedSegment, sample_pairs, split_by_episode
 
-PAIRS = 4000
-HELD_OUT_PAIRS = 600
+HELD_OUT_PAIRS = 1500
+VALIDATION_PAIRS = 500
+VALIDATION_SHARE = 0.1
+GRPO_SHARE = 0.3
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The segments that a seed learns from, by episode: no episode is in two parts."""
+
+    warm_start: list[JudgedSegment]
+    grpo: list[JudgedSegment]
+    """not shown in the warm start: what is known by heart gives GRPO nothing to learn from"""
+    validation: list[JudgedSegment]
+    """for choosing between adapters"""
 
 
 def read_segments(folder: Path) -> list[JudgedSegment]:
-    """The segments that `collect.py` wrote."""
+    """The segments that `play.py` or `collect.py` wrote."""
     text = (folder / "segments.jsonl").read_text("utf-8")
     return [JudgedSegment(**json.loads(line)) for line in text.splitlines()]
 
 
-def dataset_of(segments: list[JudgedSegment], seed: int) -> JudgeDataset:
-    """The questions of a seed, which also decides the held-out episodes."""
-    return build(segments, (Task.PAIR, Task.MILESTONE), pairs=PAIRS, held_out_pairs=HELD_OUT_PAIRS, seed=seed)
+def parts(segments: list[JudgedSegment], seed: int) -> Parts:
+    """Split what is played for training; the seed decides which episode is where."""
+    rest, validation = split_by_episode(segments, VALIDATION_SHARE, seed)
+    warm_start, grpo = split_by_episode(rest, GRPO_SHARE, seed)
+    return Parts(warm_start, grpo, validation)
 
 
-def held_out_pairs(dataset: JudgeDataset) -> list[tuple[str, str]]:
-    """Ids of the held-out pairs: the segment that went further first."""
-    pairs = []
-    for row in dataset.held_out:
-        if row["task"] == Task.PAIR:
-            first, second = row["segments"]
-            pairs.append((first, second) if row["answer"] == "A" else (second, first))
-    return pairs
+def pairs_of(segments: list[JudgedSegment], count: int) -> list[tuple[JudgedSegment, JudgedSegment]]:
+    """The pairs to be measured by, the same for every seed: the segment that a milestone followed first."""
+    return sample_pairs(segments, count, random.Random(0))

@@ -1,4 +1,4 @@
-"""Step 3: the same held-out pairs for the rule-based judge and a logistic regression, and the table of all.
+"""Step 3: the same held-out pairs for judges that need no GPU, and the table of all.
 
     python benchmarks/judges/report.py --data build/judges
 
@@ -12,148 +12,157 @@ import json
 from pathlib import Path
 
 import numpy as np
-from common import dataset_of, held_out_pairs, read_segments
+from common import read_segments
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from questloop.grpo.judge_data import JudgedSegment, split_by_episode
-from questloop.grpo.judge_eval import agreement, correct
+from questloop.grpo.judge_data import JudgedSegment
+from questloop.grpo.judge_eval import Floats, agreement, correct
 from questloop.grpo.judge_recipe import LEARNING_RATE
+from questloop.grpo.judge_text import condense
 from questloop.judges import rules
 from questloop.llm.routes import Role
 
 RESULTS = Path(__file__).with_name("results.json")
 COMMAND = (
-    "python benchmarks/judges/play.py --episodes 800 && "
+    "python benchmarks/judges/play.py --seed 0 --episodes {train} --out build/judges/train && "
+    "python benchmarks/judges/play.py --seed 1 --episodes {held_out} --out build/judges/held_out && "
     "python benchmarks/judges/train.py --model SMOLLM2 --seeds {seeds} && python benchmarks/judges/report.py"
 )
-
+MOMENTS = ("before", "warm_start", "after")
 DIFFERENCES = (
     ("small_llm_warm_start", "rule_based"),
-    ("small_llm_warm_start", "logistic"),
     ("small_llm_after", "rule_based"),
-    ("small_llm_after", "logistic"),
     ("small_llm_after", "small_llm_warm_start"),
+    ("small_llm_after", "logistic"),
+    ("small_llm_after", "logistic_on_words"),
 )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("build/judges"))
+    parser.add_argument("--episodes", type=int, nargs=2, default=[0, 0], help="played: train, held out")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    segments = read_segments(arguments.data)
-    features = np.load(arguments.data / "observations.npz")["features"]
+    train, held_out = (read_segments(arguments.data / name) for name in ("train", "held_out"))
     runs = [
         json.loads(path.read_text("utf-8")) for path in sorted(arguments.data.glob("runs/seed_*/judge.json"))
     ]
-    hits: dict[str, dict[int, np.ndarray]] = {}
-    aucs: dict[str, list[float]] = {}
-    episode_of = {segment.segment_id: segment.episode_id for segment in segments}
-    episodes = {run["seed"]: [(episode_of[a], episode_of[b]) for a, b in run["pairs"]] for run in runs}
-    for run in runs:
-        measured, auc = measure(run, segments, features)
-        for name, values in measured.items():
-            hits.setdefault(name, {})[run["seed"]] = values
-        for name, value in auc.items():
-            aucs.setdefault(name, []).append(value)
-
-    def over_seeds(by_seed: dict[int, np.ndarray]) -> dict:
-        """Agreement over the seeds that got so far: a run may have been cut off before GRPO ended."""
-        found = agreement(list(by_seed.values()), [episodes[seed] for seed in by_seed])
-        return vars(found) | {"by_seed": {str(s): round(float(v.mean()), 4) for s, v in by_seed.items()}}
-
-    judges = {name: over_seeds(by_seed) for name, by_seed in hits.items()}
-    for name, auc_by_seed in aucs.items():
-        judges[name]["milestone_auc"] = round(float(np.mean(auc_by_seed)), 4)
+    table = Table(runs, held_out)
+    features = [
+        np.load(arguments.data / name / "observations.npz")["features"] for name in ("train", "held_out")
+    ]
+    table.add_scores(
+        "rule_based", np.array([rules_overall(segment.text) for segment in held_out]), pairs=False
+    )
+    table.add_pairs("rule_based", [None], [table.prefer(rules_prefer)])
+    table.add_scores("logistic", logistic_on_observations(train, *features))
+    table.add_scores("logistic_on_words", logistic_on_words(train, held_out))
+    for moment in MOMENTS:
+        finished = [run for run in runs if moment in run["said"]]
+        if finished:
+            table.add_language_model(f"small_llm_{moment}", moment, finished)
+    played = dict(zip(("train", "held_out"), arguments.episodes, strict=True))
     document = {
-        "command": COMMAND.format(seeds=" ".join(str(run["seed"]) for run in runs)),
+        "command": COMMAND.format(seeds=" ".join(str(run["seed"]) for run in runs), **played),
         "seeds": [run["seed"] for run in runs],
-        "held_out_pairs": sum(len(run["pairs"]) for run in runs),
-        "judges": judges,
-        "segments": runs[0]["about"]["segments"],
-        "episodes": runs[0]["about"]["episodes"],
-        "followed_by_a_milestone": runs[0]["about"]["followed_by_a_milestone"],
+        "held_out_pairs": len(table.episodes),
+        "judges": table.judges,
+        "minus": table.differences(),
+        "segments": runs[0]["segments"] | {"held_out": len(held_out)},
+        "episodes": {"train": episodes_of(train), "held_out": episodes_of(held_out)},
+        "followed_by_a_milestone": {"train": followed(train), "held_out": followed(held_out)},
         "format_share": {
-            moment: round(
-                float(
-                    np.mean([run["said"][moment]["format_share"] for run in runs if moment in run["said"]])
-                ),
-                4,
-            )
-            for moment in ("before", "warm_start", "after")
+            moment: mean(run["said"][moment]["format_share"] for run in runs if moment in run["said"])
+            for moment in MOMENTS
         },
-        "minus": {
-            f"{one} - {other}": over_seeds(
-                {
-                    seed: values - hits[other][seed]
-                    for seed, values in hits[one].items()
-                    if seed in hits[other]
-                }
-            )
-            for one, other in DIFFERENCES
+        "validation": {
+            str(run["seed"]): {moment: said["validation"] for moment, said in run["said"].items()}
+            for run in runs
         },
-        "steps": {str(run["seed"]): run["steps"] | {"learning_rate": _rate(run)} for run in runs},
+        "steps": {str(run["seed"]): run["steps"] for run in runs},
+        "learning_rate": LEARNING_RATE,
         "training": training_figures(arguments.data / "runs", runs),
     }
     arguments.out.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    for name, judge in judges.items():
+    for name, judge in table.judges.items():
         interval = f"[{judge['low']:.3f}, {judge['high']:.3f}]"
-        print(f"{name:24} {judge['accuracy']:.3f}  {interval}  {judge['by_seed']}")
+        print(f"{name:34} {judge['accuracy']:.3f}  {interval}  {judge['by_seed']}")
+    for name, value in document["minus"].items():
+        print(f"{name:60} {value['accuracy']:+.3f}  [{value['low']:+.3f}, {value['high']:+.3f}]")
 
 
-def measure(
-    run: dict, segments: list[JudgedSegment], features: np.ndarray
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """Hits of every judge on the pairs of one seed, and how well each ranks single segments (AUC)."""
-    dataset = dataset_of(segments, run["seed"])
-    if [list(pair) for pair in held_out_pairs(dataset)] != run["pairs"]:
-        raise SystemExit(f"seed {run['seed']}: the pairs are not those that were trained on; train again")
-    by_id = {segment.segment_id: index for index, segment in enumerate(segments)}
-    logistic = logistic_scores(segments, features, run["seed"])
-    rule = np.array([rules_overall(segment.text) for segment in segments])
-    better = np.array([by_id[a] for a, _ in run["pairs"]])
-    worse = np.array([by_id[b] for _, b in run["pairs"]])
-    rule_based = [
-        rules.compare(segments[a].text, segments[b].text)["overall"]
-        for a, b in zip(better, worse, strict=True)
-    ]
-    hits = {
-        "rule_based": correct(np.array(rule_based)),
-        "logistic": correct(0.5 + (logistic[better] - logistic[worse])),
-        **{
-            f"small_llm_{moment}": correct(np.array(said["preferences"]))
-            for moment, said in run["said"].items()
-        },
-    }
-    singles = np.array([by_id[segment] for segment in run["milestone_segments"]])
-    truth = np.array([segments[index].outcome for index in singles])
-    auc = {
-        "rule_based": roc_auc_score(truth, rule[singles]),
-        "logistic": roc_auc_score(truth, logistic[singles]),
-    }
-    for moment, said in run["said"].items():
-        auc[f"small_llm_{moment}"] = roc_auc_score(truth, said["milestone"])
-    return hits, auc
+class Table:
+    """Agreement of judges with the outcomes of the same held-out pairs, the better segment first.
 
+    A judge that was trained several times has the mean of its hits at every pair; episodes are resampled once
+    for all of its seeds.
+    """
 
-def logistic_scores(segments: list[JudgedSegment], features: np.ndarray, seed: int) -> np.ndarray:
-    """Probability of a milestone by logistic regression on observations of the training episodes."""
-    train, _ = split_by_episode(segments, 0.25, seed)
-    trained = {segment.segment_id for segment in train}
-    rows = np.array([segment.segment_id in trained for segment in segments])
-    outcomes = np.array([segment.outcome for segment in segments])
-    groups = np.array([segment.episode_id for segment in segments])
-    folds = list(GroupKFold(n_splits=5).split(features[rows], outcomes[rows], groups[rows]))
-    model = make_pipeline(
-        StandardScaler(),
-        LogisticRegressionCV(Cs=np.logspace(-4, 1, 6), cv=folds, max_iter=2000, scoring="roc_auc"),
-    )
-    model.fit(features[rows], outcomes[rows])
-    return model.predict_proba(features)[:, 1]
+    def __init__(self, runs: list[dict], segments: list[JudgedSegment]) -> None:
+        if any(run["pairs"] != runs[0]["pairs"] for run in runs):
+            raise SystemExit("the seeds were measured by different pairs; train again")
+        index = {segment.segment_id: number for number, segment in enumerate(segments)}
+        if [segment.segment_id for segment in segments] != runs[0]["milestone_segments"]:
+            raise SystemExit("the held-out segments are not those that were measured; train again")
+        self.segments = segments
+        self.better, self.worse = np.array([[index[a], index[b]] for a, b in runs[0]["pairs"]]).T
+        self.episodes = [
+            (segments[a].episode_id, segments[b].episode_id)
+            for a, b in zip(self.better, self.worse, strict=True)
+        ]
+        self.truth = np.array([segment.outcome for segment in segments])
+        self.hits: dict[str, Floats] = {}
+        self.judges: dict[str, dict] = {}
+
+    def prefer(self, judge) -> Floats:
+        """Preferences of a judge that is a function of two texts."""
+        return np.array(
+            [
+                judge(self.segments[a].text, self.segments[b].text)
+                for a, b in zip(self.better, self.worse, strict=True)
+            ]
+        )
+
+    def add_pairs(self, name: str, seeds: list[int | None], preferences: list[Floats]) -> None:
+        """A judge by its preferences for the better segment."""
+        hits = [correct(one) for one in preferences]
+        self.hits[name] = np.mean(hits, axis=0)
+        by_seed = {
+            str(s): round(float(h.mean()), 4) for s, h in zip(seeds, hits, strict=True) if s is not None
+        }
+        found = vars(agreement([self.hits[name]], [self.episodes])) | {"by_seed": by_seed}
+        self.judges[name] = found | self.judges.get(name, {})
+
+    def add_scores(self, name: str, scores: Floats, pairs: bool = True) -> None:
+        """A judge by its scores of single segments."""
+        self.judges[name] = {"milestone_auc": round(float(roc_auc_score(self.truth, scores)), 4)}
+        if pairs:
+            self.add_pairs(name, [None], [self._compared(scores)])
+
+    def add_language_model(self, name: str, moment: str, runs: list[dict]) -> None:
+        """The model asked about pairs in both orders, and about single segments that are then compared."""
+        seeds = [run["seed"] for run in runs]
+        singles = [np.array(run["said"][moment]["milestone"]) for run in runs]
+        self.judges[name] = {"milestone_auc": mean(roc_auc_score(self.truth, one) for one in singles)}
+        self.add_pairs(name, seeds, [np.array(run["said"][moment]["preferences"]) for run in runs])
+        self.add_pairs(f"{name}_by_single_segments", seeds, [self._compared(one) for one in singles])
+
+    def differences(self) -> dict[str, dict]:
+        """Which judge is ahead of which, by how much, with intervals."""
+        return {
+            f"{one} - {other}": vars(agreement([self.hits[one] - self.hits[other]], [self.episodes]))
+            for one, other in DIFFERENCES
+            if one in self.hits
+        }
+
+    def _compared(self, scores: Floats) -> Floats:
+        return 0.5 + (scores[self.better] - scores[self.worse]) / 2
 
 
 def rules_overall(text: str) -> float:
@@ -161,10 +170,46 @@ def rules_overall(text: str) -> float:
     return float(rules.judge(Role.STATE, text, None)["overall"] or 0.0)
 
 
-def _rate(run: dict) -> float:
-    """The learning rate of GRPO."""
-    given = run.get("learning_rate")
-    return LEARNING_RATE if given is None else given
+def rules_prefer(first: str, second: str) -> float:
+    """The rule-based judge's preference for the first of two segments."""
+    return float(rules.compare(first, second)["overall"] or 0.5)
+
+
+def logistic_on_observations(train: list[JudgedSegment], features: Floats, held_out: Floats) -> Floats:
+    """Log-odds of a milestone from the mean and the last observation of a segment."""
+    model = make_pipeline(StandardScaler(), logistic(train, np.logspace(-4, 1, 6)))
+    return model.fit(features, outcomes_of(train)).decision_function(held_out)
+
+
+def logistic_on_words(train: list[JudgedSegment], held_out: list[JudgedSegment]) -> Floats:
+    """Log-odds of a milestone from the words that the language model reads."""
+    words = TfidfVectorizer(token_pattern=r"[^\s,]+", ngram_range=(1, 2), min_df=3, sublinear_tf=True)
+    model = make_pipeline(words, logistic(train, np.logspace(0, 3, 4)))
+    model.fit([condense(segment.text) for segment in train], outcomes_of(train))
+    return model.decision_function([condense(segment.text) for segment in held_out])
+
+
+def logistic(train: list[JudgedSegment], strengths: Floats) -> LogisticRegressionCV:
+    """A logistic regression whose strength is chosen over folds of episodes."""
+    groups = np.array([segment.episode_id for segment in train])
+    folds = list(GroupKFold(n_splits=5).split(groups, groups=groups))
+    return LogisticRegressionCV(Cs=strengths, cv=folds, max_iter=2000, scoring="roc_auc")
+
+
+def outcomes_of(segments: list[JudgedSegment]) -> Floats:
+    return np.array([segment.outcome for segment in segments])
+
+
+def episodes_of(segments: list[JudgedSegment]) -> int:
+    return len({segment.episode_id for segment in segments})
+
+
+def followed(segments: list[JudgedSegment]) -> int:
+    return sum(segment.outcome for segment in segments)
+
+
+def mean(values) -> float:
+    return round(float(np.mean(list(values))), 4)
 
 
 def training_figures(folder: Path, runs: list[dict]) -> dict:

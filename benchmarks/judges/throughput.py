@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from questloop.grpo import graph_decoding
 from questloop.grpo.train import main as train
 
 BATCH, GENERATIONS, LENGTH = 256, 8, 128
@@ -29,21 +30,18 @@ COMMON = {
     "reward_function": "repetition_penalty",
     "samples_per_log": 0,
 }
+_LEAN = {"gradient_checkpointing": "false", "dtype": "bfloat16"}
+_GRAPHS = {"cuda_graphs": "true"}
 VARIANTS: dict[str, dict[str, object]] = {
-    "no_checkpointing": {"gradient_checkpointing": "false"},
-    "bfloat16_weights": {"gradient_checkpointing": "false", "dtype": "bfloat16"},
+    "cuda_graphs": _GRAPHS,
+    "bfloat16_and_cuda_graphs": _LEAN | _GRAPHS,
+    "lora_and_cuda_graphs": {"gradient_checkpointing": "false", "lora_r": 16} | _GRAPHS,
+    "bfloat16": _LEAN,
     "lora": {"gradient_checkpointing": "false", "lora_r": 16},
-    "continuous_batching": {
-        "gradient_checkpointing": "false",
-        "dtype": "bfloat16",
-        "use_transformers_continuous_batching": "true",
-        "generation_kwargs": "{}",
-    },
-    "static_cache": {
-        "gradient_checkpointing": "false",
-        "dtype": "bfloat16",
-        "cache_implementation": "static",
-    },
+    "no_checkpointing": {"gradient_checkpointing": "false"},
+    "static_cache": _LEAN | {"cache_implementation": "static"},
+    "continuous_batching": _LEAN
+    | {"use_transformers_continuous_batching": "true", "generation_kwargs": "{}"},
 }
 
 
@@ -59,7 +57,11 @@ def main() -> None:
     prompts = arguments.work / "prompts.jsonl"
     rows = [{"prompt": [{"role": "user", "content": prompt}]} for prompt in PROMPTS]
     prompts.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    figures: dict[str, object] = {"device": torch.cuda.get_device_name(), "batch": [BATCH, LENGTH]}
+    figures: dict[str, object] = {
+        "device": torch.cuda.get_device_name(),
+        "batch": [BATCH, LENGTH],
+        "same_tokens_by_cuda_graphs": same_tokens(arguments.model),
+    }
     for name in ["plain_trl", *arguments.variants]:
         folder = arguments.work / name
         torch.cuda.reset_peak_memory_stats()
@@ -75,6 +77,20 @@ def main() -> None:
         arguments.out.write_text(json.dumps(figures, indent=1), "utf-8")
         gc.collect()
         torch.cuda.empty_cache()
+
+
+def same_tokens(folder: Path) -> float:
+    """Share of greedily chosen tokens that are the same with recorded steps, in float32."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to("cuda")
+    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.eos_token_id}
+    asked = {
+        **tokenizer(["Once upon a time", "The", *PROMPTS[:6]], return_tensors="pt", padding=True).to("cuda"),
+        "generation_config": GenerationConfig(max_new_tokens=64, min_new_tokens=64, do_sample=False, **ends),
+    }
+    return float((model.generate(**asked) == graph_decoding.generate(model, **asked)).float().mean())
 
 
 def plain_trl(model: Path, rows: list[dict], folder: Path, steps: int) -> None:

@@ -1,9 +1,11 @@
-"""Step 2, on a GPU: fine-tune the small model as a judge, seed by seed, and ask it about held-out pairs.
+"""Step 2, on a GPU: fine-tune the small model as a judge, seed by seed, and ask it about the held-out pairs.
 
     python benchmarks/judges/train.py --data build/judges --model build/smollm2 --seeds 0 1 2
 
-writes `build/judges/runs/seed_N/` with the probabilities before, after the warm start and after GRPO, each as
-soon as it is known. SIGTERM during GRPO ends it early: its newest checkpoint is measured.
+A seed's warm start and its GRPO learn from different episodes of `build/judges/train`, GRPO from the pairs
+there of which the model is not sure. Writes `build/judges/runs/seed_N/` with what the model says before,
+after the warm start and after GRPO about `build/judges/held_out`, each as soon as it is known. SIGTERM ends a
+phase early: its newest checkpoint is measured.
 """
 
 from __future__ import annotations
@@ -11,23 +13,33 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import random
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from common import dataset_of, held_out_pairs, read_segments
+from common import HELD_OUT_PAIRS, VALIDATION_PAIRS, pairs_of, parts, read_segments
 
 from questloop.exit_codes import ExitCode
 from questloop.grpo.arguments import parse
 from questloop.grpo.callbacks import StopRequest
 from questloop.grpo.checkpoints import newest_whole, write_json
-from questloop.grpo.judge_data import Task
+from questloop.grpo.data import Row
+from questloop.grpo.judge_data import LABELS, JudgedSegment, Task, prompt, questions
 from questloop.grpo.judge_eval import LanguageJudge
 from questloop.grpo.judge_recipe import GRPO_STEPS, WARM_START_STEPS, judge_arguments
 from questloop.grpo.preflight import check
 from questloop.grpo.train import main as train
 from questloop.grpo.warm_start import warm_start
+
+WARM_START_PAIRS = 12_000
+GRPO_PAIRS = 4_000
+SURE = 0.95
+"""GRPO learns from pairs of which the right answer has less probability than this"""
+
+Pair = tuple[JudgedSegment, JudgedSegment]
 
 
 def main() -> None:
@@ -38,73 +50,136 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, help="where to write; unset: DATA/runs")
     parser.add_argument("--warm-start-steps", type=int, default=WARM_START_STEPS)
     parser.add_argument("--grpo-steps", type=int, default=GRPO_STEPS)
-    parser.add_argument("--learning-rate", type=float, help="of GRPO; unset: the recipe's")
     parser.add_argument("--work", type=Path, help="where checkpoints go; unset: beside the results")
     arguments = parser.parse_args()
+    runs = arguments.runs or arguments.data / "runs"
     for seed in arguments.seeds:
-        out = (arguments.runs or arguments.data / "runs") / f"seed_{seed}"
-        out.mkdir(parents=True, exist_ok=True)
-        run_seed(arguments, seed, out)
+        Run(arguments, seed, runs / f"seed_{seed}").train()
 
 
-def run_seed(arguments: argparse.Namespace, seed: int, out: Path) -> None:
-    """Train one seed and write what the judge says before, in between and after."""
-    started = time.monotonic()
-    segments = read_segments(arguments.data)
-    dataset = dataset_of(segments, seed)
-    work = (arguments.work or out) / f"training_{seed}"
-    dataset.write(work / "dataset")
-    texts = {segment.segment_id: segment.text for segment in segments}
-    ids = held_out_pairs(dataset)
-    pairs = [(texts[better], texts[worse]) for better, worse in ids]
-    singles = [row for row in dataset.held_out if row["task"] == Task.MILESTONE]
-    said = {"before": ask(arguments.model, None, pairs, singles)}
-    print(f"seed {seed}: before {accuracy(said['before']):.3f}", flush=True)
+class Run:
+    """One seed."""
 
-    steps = {"warm_start_steps": arguments.warm_start_steps, "grpo_steps": 0}
-    document = {
-        "seed": seed,
-        "pairs": ids,
-        "milestone_segments": [row["segments"][0] for row in singles],
-        "said": said,
-        "about": dataset.about,
-        "steps": steps,
-        "learning_rate": arguments.learning_rate,
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-    }
+    def __init__(self, arguments: argparse.Namespace, seed: int, out: Path) -> None:
+        self.started = time.monotonic()
+        self.model: Path = arguments.model
+        self.steps = {"warm_start": arguments.warm_start_steps, "grpo": arguments.grpo_steps}
+        self.seed, self.out = seed, out
+        self.work: Path = (arguments.work or out) / f"training_{seed}"
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.parts = parts(read_segments(arguments.data / "train"), seed)
+        self.held_out = read_segments(arguments.data / "held_out")
+        self.pairs = pairs_of(self.held_out, HELD_OUT_PAIRS)
+        self.validation = pairs_of(self.parts.validation, VALIDATION_PAIRS)
+        self.said: dict[str, dict] = {}
+        self.done = {"warm_start": 0, "grpo": 0}
 
-    def keep(moment: str, adapter: Path, metrics: Path, phase: str) -> None:
-        said[moment] = ask(arguments.model, adapter, pairs, singles)
-        for name in ("adapter_model.safetensors", "adapter_config.json"):
-            shutil.copyfile(adapter / name, out / name)
-        shutil.copyfile(metrics, out / f"{phase}_metrics.jsonl")
-        write_json(out / "judge.json", document | {"seconds": round(time.monotonic() - started, 1)})
-        print(f"seed {seed}: {moment} {accuracy(said[moment]):.3f}", flush=True)
+    def train(self) -> None:
+        """Both phases, each measured."""
+        self.keep("before", None)
+        trained = self.work / "trained"
+        taught = questions(
+            self.parts.warm_start, (Task.PAIR, Task.MILESTONE), WARM_START_PAIRS, random.Random(self.seed)
+        )
+        adapter, whole = warm_start_alone(self.command(write(taught, self.work / "warm_start")))
+        self.done["warm_start"] = last_step(trained / "warm_start")
+        self.keep("warm_start", adapter)
+        copy(trained / "warm_start" / "metrics.jsonl", self.out / "warm_start_metrics.jsonl")
+        if not whole:
+            raise SystemExit(ExitCode.PREEMPTED)
 
-    trained = work / "trained"
-    options = {
-        "warm_start_steps": arguments.warm_start_steps,
-        "grpo_steps": arguments.grpo_steps,
-        "seed": seed,
-    }
-    command = judge_arguments(arguments.model, work / "dataset", trained, **options)
-    if arguments.learning_rate is not None:
-        command += ["--learning_rate", str(arguments.learning_rate)]
-    warm = warm_start_alone(command)
-    keep("warm_start", warm, trained / "warm_start" / "metrics.jsonl", "warm_start")
-    code = train(command)
-    adapter = newest_whole(trained) if code == ExitCode.PREEMPTED else trained
-    if code not in (ExitCode.DONE, ExitCode.PREEMPTED) or adapter is None:
-        raise SystemExit(code)
-    lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text("utf-8").splitlines()]
-    steps["grpo_steps"] = max(line["step"] for line in lines)
-    keep("after", adapter, trained / "metrics.jsonl", "grpo")
-    if code == ExitCode.PREEMPTED:
-        raise SystemExit(code)
+        unsure = self.unsure(adapter)
+        print(f"seed {self.seed}: GRPO learns from {len(unsure)} pairs", flush=True)
+        code = train(self.command(write(unsure, self.work / "grpo")))
+        if code not in (ExitCode.DONE, ExitCode.PREEMPTED):
+            raise SystemExit(code)
+        adapter = newest_whole(trained) if code == ExitCode.PREEMPTED else trained
+        if adapter is not None:
+            self.done["grpo"] = last_step(trained)
+            self.keep("after", adapter)
+            copy(trained / "metrics.jsonl", self.out / "grpo_metrics.jsonl")
+        if code == ExitCode.PREEMPTED:
+            raise SystemExit(code)
+
+    def command(self, dataset: Path) -> list[str]:
+        """Arguments of the training script."""
+        return judge_arguments(
+            self.model,
+            dataset,
+            self.work / "trained",
+            warm_start_steps=self.steps["warm_start"],
+            grpo_steps=self.steps["grpo"],
+            seed=self.seed,
+        )
+
+    def unsure(self, adapter: Path) -> list[Row]:
+        """Questions about pairs that the warm start has not seen and left open, or answered wrongly."""
+        rows = questions(self.parts.grpo, (Task.PAIR,), GRPO_PAIRS, random.Random(self.seed))
+        with Asked(self.model, adapter) as judge:
+            p, _ = judge.probabilities([row["prompt"] for row in rows], LABELS[Task.PAIR])
+        right = [p[index, row["labels"].index(row["answer"])] for index, row in enumerate(rows)]
+        return [row for row, probability in zip(rows, right, strict=True) if probability < SURE]
+
+    def keep(self, moment: str, adapter: Path | None) -> None:
+        """Measure the model with this adapter, and write all that is known so far."""
+        singles = [prompt(Task.MILESTONE, segment.text) for segment in self.held_out]
+        with Asked(self.model, adapter) as judge:
+            preferences = judge.preferences(texts(self.pairs))
+            milestone, share = judge.probabilities(singles, LABELS[Task.MILESTONE])
+            validation = judge.preferences(texts(self.validation))
+        self.said[moment] = {
+            "preferences": [round(float(p), 5) for p in preferences],
+            "milestone": [float(f"{p:.4g}") for p in milestone[:, 0]],
+            "format_share": round(float(share.mean()), 4),
+            "validation": round(float((validation > 0.5).mean()), 4),
+        }
+        document = {
+            "seed": self.seed,
+            "pairs": [(better.segment_id, worse.segment_id) for better, worse in self.pairs],
+            "milestone_segments": [segment.segment_id for segment in self.held_out],
+            "said": self.said,
+            "segments": {name: len(part) for name, part in vars(self.parts).items()},
+            "steps": self.done,
+            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+            "seconds": round(time.monotonic() - self.started, 1),
+        }
+        if adapter is not None:
+            (self.out / moment).mkdir(exist_ok=True)
+            for name in ("adapter_model.safetensors", "adapter_config.json"):
+                copy(adapter / name, self.out / moment / name)
+        write_json(self.out / "judge.json", document)
+        print(f"seed {self.seed}: {moment} {(preferences > 0.5).mean():.3f}", flush=True)
 
 
-def warm_start_alone(command: list[str]) -> Path:
-    """The supervised phase of the script, which takes it over afterwards; returns the adapter's folder."""
+class Asked:
+    """The model with an adapter, or as it is, for as long as it is asked."""
+
+    def __init__(self, model: Path, adapter: Path | None) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        on_gpu = torch.cuda.is_available()
+        loaded = AutoModelForCausalLM.from_pretrained(
+            model, dtype=torch.bfloat16 if on_gpu else torch.float32
+        )
+        if adapter is not None:
+            from peft import PeftModel
+
+            loaded = PeftModel.from_pretrained(loaded, adapter)
+        loaded = loaded.to("cuda" if on_gpu else "cpu")
+        self.judge = LanguageJudge(loaded, AutoTokenizer.from_pretrained(model), batch_size=128)
+
+    def __enter__(self) -> LanguageJudge:
+        return self.judge
+
+    def __exit__(self, *_: object) -> None:
+        del self.judge
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def warm_start_alone(command: list[str]) -> tuple[Path, bool]:
+    """The supervised phase of the script, which goes on from it: its adapter, and whether it ended."""
     script, trainer = parse(command)
     stop = StopRequest()
     with stop.listening():
@@ -114,40 +189,31 @@ def warm_start_alone(command: list[str]) -> Path:
         reward.close()
     gc.collect()
     torch.cuda.empty_cache()
-    if adapter is None:
+    cut_off = newest_whole(Path(trainer.output_dir or ".") / "warm_start")
+    if adapter is None and cut_off is None:
         raise SystemExit(ExitCode.PREEMPTED)
-    return adapter
+    return adapter or cut_off, adapter is not None
 
 
-def ask(model: Path, adapter: Path | None, pairs: list[tuple[str, str]], singles: list[dict]) -> dict:
-    """Preferences for the first of each pair over both orders, and p(yes) of single segments."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    on_gpu = torch.cuda.is_available()
-    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16 if on_gpu else torch.float32)
-    if adapter is not None:
-        from peft import PeftModel
-
-        loaded = PeftModel.from_pretrained(loaded, adapter)
-    judge = LanguageJudge(loaded.to("cuda" if on_gpu else "cpu"), AutoTokenizer.from_pretrained(model))
-    preferences = judge.preferences(pairs)
-    milestone, share = judge.probabilities([row["prompt"] for row in singles], singles[0]["labels"])
-    del judge, loaded
-    gc.collect()
-    if on_gpu:
-        torch.cuda.empty_cache()
-    return {
-        "preferences": [round(float(p), 5) for p in preferences],
-        "milestone": [round(float(p), 5) for p in milestone[:, 0]],
-        "format_share": round(float(share.mean()), 4),
-    }
+def write(rows: Sequence[Row], folder: Path) -> Path:
+    """A dataset of the script."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return folder
 
 
-def accuracy(said: dict) -> float:
-    """Share of the pairs where the better one is preferred; a tie is half."""
-    return sum(1.0 if p > 0.5 else 0.5 if p == 0.5 else 0.0 for p in said["preferences"]) / len(
-        said["preferences"]
-    )
+def last_step(folder: Path) -> int:
+    """The last step in a phase's metrics."""
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    return max(json.loads(line)["step"] for line in lines)
+
+
+def texts(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
+    return [(better.text, worse.text) for better, worse in pairs]
+
+
+def copy(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)
 
 
 if __name__ == "__main__":

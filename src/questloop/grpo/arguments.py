@@ -63,6 +63,12 @@ class ScriptArguments:
     use_unsloth: bool = field(
         default=False, metadata={"help": "load the model with Unsloth (its own environment, see the docs)"}
     )
+    cuda_graphs: bool = field(
+        default=False,
+        metadata={
+            "help": "decode by recorded steps: several times faster for models of a few hundred million"
+        },
+    )
     samples_per_log: int = field(
         default=4, metadata={"help": "completions written to samples.jsonl at every log; 0: none"}
     )

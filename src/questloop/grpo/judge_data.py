@@ -20,6 +20,7 @@ from typing import Any
 from questloop.errors import BadDataError
 from questloop.grpo.data import Row
 from questloop.grpo.judge_rewards import BAND_LABELS, MILESTONE_LABELS, PAIR_LABELS
+from questloop.grpo.judge_text import condense
 
 
 class Task(StrEnum):
@@ -73,12 +74,13 @@ LABELS = {Task.PAIR: PAIR_LABELS, Task.MILESTONE: MILESTONE_LABELS, Task.BAND: B
 
 
 def prompt(task: Task, *texts: str) -> list[dict[str, str]]:
-    """The messages of a question about one segment, or two for a pair.
+    """The messages of a question about one segment, or two for a pair; summaries are condensed.
 
     >>> prompt(Task.PAIR, "first", "second")[1]["content"]
     'A:\\nfirst\\n\\nB:\\nsecond'
     """
-    content = f"A:\n{texts[0]}\n\nB:\n{texts[1]}" if task is Task.PAIR else texts[0]
+    shown = [condense(text) for text in texts]
+    content = f"A:\n{shown[0]}\n\nB:\n{shown[1]}" if task is Task.PAIR else shown[0]
     return [{"role": "system", "content": _SYSTEM[task]}, {"role": "user", "content": content}]
 
 
@@ -100,9 +102,7 @@ def build(
     splits = {}
     for name, part, limit in (("train", train, pairs), ("held_out", held_out, held_out_pairs)):
         _check_outcomes(name, part)
-        rows = [row for task in tasks for row in _questions(task, part, limit, edges, rng)]
-        rng.shuffle(rows)
-        splits[name] = rows
+        splits[name] = questions(part, tasks, limit, rng, edges)
     about = {
         "schema_version": 1,
         "seed": seed,
@@ -117,6 +117,19 @@ def build(
         "questions": {name: dict(Counter(row["task"] for row in rows)) for name, rows in splits.items()},
     }
     return JudgeDataset(splits["train"], splits["held_out"], about)
+
+
+def questions(
+    segments: Sequence[JudgedSegment],
+    tasks: Sequence[Task],
+    pairs: int,
+    rng: random.Random,
+    band_edges: Sequence[float] = (),
+) -> list[Row]:
+    """Questions about all of `segments`, at most `pairs` of them in pairs, in random order."""
+    rows = [row for task in tasks for row in _questions(task, segments, pairs, band_edges, rng)]
+    rng.shuffle(rows)
+    return rows
 
 
 def split_by_episode(

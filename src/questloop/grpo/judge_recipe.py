@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-WARM_START_STEPS = 300
-GRPO_STEPS = 60
-LEARNING_RATE = 3e-5  # of GRPO
+WARM_START_STEPS = 700
+GRPO_STEPS = 30
+LEARNING_RATE = 5e-5  # of GRPO
 
 _RECIPE: dict[str, object] = {
     "reward_function": "judge_agreement,judge_format",

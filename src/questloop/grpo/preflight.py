@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from questloop.errors import BadDataError, DiskFullError, QuestloopError, UnavailableError, UsageError
 from questloop.exit_codes import ExitCode
+from questloop.grpo import graph_decoding
 from questloop.grpo.arguments import ScriptArguments, TrainerArguments
 from questloop.grpo.data import Row, check_columns, load_rows
 from questloop.grpo.pipelines import prepare
@@ -53,6 +54,8 @@ def check(script: ScriptArguments, trainer: TrainerArguments) -> Plan:
     """Check packages, rewards, data, model, disk and memory. Raises the error that says what to change."""
     _check_packages(script, trainer)
     _check_devices(trainer)
+    if script.cuda_graphs:
+        graph_decoding.check(trainer)
     _check_save_steps(trainer)
     rewards = load_rewards(script.reward_function, trainer.reward_weights, script.reward_timeout_s)
     rows = _rows(script, rewards)

@@ -99,6 +99,7 @@ def _build(
     from transformers import PrinterCallback
     from trl import GRPOTrainer
 
+    from questloop.grpo import graph_decoding
     from questloop.grpo.callbacks import AlignGenerations, CompleteCheckpoints, Metrics, Progress, Samples
     from questloop.grpo.data import to_dataset
     from questloop.grpo.models import load_model
@@ -115,6 +116,8 @@ def _build(
     )
     align.trainer = samples.trainer = grpo
     grpo.remove_callback(PrinterCallback)
+    if script.cuda_graphs:
+        graph_decoding.install(grpo.model)
     return grpo
 
 
