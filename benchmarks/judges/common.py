@@ -12,7 +12,7 @@ from questloop.grpo.judge_data import JudgedSegment, sample_pairs, split_by_epis
 HELD_OUT_PAIRS = 1500
 VALIDATION_PAIRS = 500
 VALIDATION_SHARE = 0.1
-GRPO_SHARE = 0.3
+GRPO_SHARE = 0.2
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-WARM_START_STEPS = 700
+WARM_START_STEPS = 600
 GRPO_STEPS = 30
 LEARNING_RATE = 5e-5  # of GRPO
 
