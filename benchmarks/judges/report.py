@@ -2,7 +2,9 @@
 
     python benchmarks/judges/report.py --data build/judges
 
-reads what `train.py` wrote and writes `benchmarks/judges/results.json`.
+reads what `train.py` wrote and writes `benchmarks/judges/results.json`. Where summaries have changed since
+the play, `--rules-read FOLDER` (the held-out play again, by today's `play.py`) gives the rule-based judge
+those that it is made for.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("build/judges"))
     parser.add_argument("--episodes", type=int, nargs=2, default=[0, 0], help="played: train, held out")
+    parser.add_argument("--rules-read", type=Path, help="the held-out play with today's summaries")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     train, held_out = (read_segments(arguments.data / name) for name in ("train", "held_out"))
@@ -57,10 +60,13 @@ def main() -> None:
     features = [
         np.load(arguments.data / name / "observations.npz")["features"] for name in ("train", "held_out")
     ]
+    summaries = read_segments(arguments.rules_read) if arguments.rules_read else held_out
+    if [(s.segment_id, s.outcome) for s in summaries] != [(s.segment_id, s.outcome) for s in held_out]:
+        raise SystemExit(f"{arguments.rules_read}: not the play that the others are measured by")
     table.add_scores(
-        "rule_based", np.array([rules_overall(segment.text) for segment in held_out]), pairs=False
+        "rule_based", np.array([rules_overall(segment.text) for segment in summaries]), pairs=False
     )
-    table.add_pairs("rule_based", [None], [table.prefer(rules_prefer)])
+    table.add_pairs("rule_based", [None], [table.prefer(rules_prefer, summaries)])
     table.add_scores("logistic", logistic_on_observations(train, *features))
     table.add_scores("logistic_on_words", logistic_on_words(train, held_out))
     for moment in MOMENTS:
@@ -71,6 +77,7 @@ def main() -> None:
     document = {
         "command": COMMAND.format(seeds=" ".join(str(run["seed"]) for run in runs), **played),
         "seeds": [run["seed"] for run in runs],
+        "rule_based_version": rules.VERSION,
         "held_out_pairs": len(table.episodes),
         "judges": table.judges,
         "minus": table.differences(),
@@ -120,13 +127,10 @@ class Table:
         self.hits: dict[str, Floats] = {}
         self.judges: dict[str, dict] = {}
 
-    def prefer(self, judge) -> Floats:
+    def prefer(self, judge, segments: list[JudgedSegment]) -> Floats:
         """Preferences of a judge that is a function of two texts."""
         return np.array(
-            [
-                judge(self.segments[a].text, self.segments[b].text)
-                for a, b in zip(self.better, self.worse, strict=True)
-            ]
+            [judge(segments[a].text, segments[b].text) for a, b in zip(self.better, self.worse, strict=True)]
         )
 
     def add_pairs(self, name: str, seeds: list[int | None], preferences: list[Floats]) -> None:

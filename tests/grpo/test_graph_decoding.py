@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers import DynamicCache, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 from questloop.errors import UsageError
 from questloop.grpo import graph_decoding
@@ -76,6 +76,15 @@ def test_tokens_are_drawn_by_their_probabilities(model):
     drawn = graph_decoding.generate(model, **many, generation_config=config)[:, -1]
     expected = (model(**asked).logits[0, -1] / 0.5).softmax(-1)
     assert torch.bincount(drawn, minlength=97) / 20_000 == pytest.approx(expected.detach(), abs=0.01)
+
+
+@pytest.mark.parametrize("step_type", [torch.float32, torch.bfloat16])
+def test_a_step_may_give_another_type_than_the_prompt(step_type):
+    seen = DynamicCache()
+    seen.update(torch.zeros(1, 1, 2, 4), torch.zeros(1, 1, 2, 4), 0)
+    slots = graph_decoding._Slots(seen, length=4, slot=torch.tensor([2]))
+    keys, values = slots.update(torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4, dtype=step_type), 0)
+    assert keys.sum(-1).flatten().tolist() == values.sum(-1).flatten().tolist() == [0, 0, 4, 0]
 
 
 def test_options_that_the_step_does_not_know_are_refused():

@@ -151,8 +151,9 @@ class _Slots(Cache):
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         keys, values = self.tensors[layer_idx]
+        # under autocast the prompt's cache may have another type than what a step gives
         keys.index_copy_(2, self.slot, key_states.to(keys.dtype))
-        values.index_copy_(2, self.slot, value_states)
+        values.index_copy_(2, self.slot, value_states.to(values.dtype))
         return keys, values
 
 
