@@ -39,6 +39,9 @@ MOMENTS = ("before", "warm_start", "after")
 DIFFERENCES = (
     ("small_llm_warm_start", "rule_based"),
     ("small_llm_after", "rule_based"),
+    ("small_llm_warm_start", "rule_based_by_single_segments"),
+    ("small_llm_after", "rule_based_by_single_segments"),
+    ("small_llm_after_by_single_segments", "rule_based_by_single_segments"),
     ("small_llm_after", "small_llm_warm_start"),
     ("small_llm_after", "logistic"),
     ("small_llm_after", "logistic_on_words"),
@@ -63,10 +66,10 @@ def main() -> None:
     summaries = read_segments(arguments.rules_read) if arguments.rules_read else held_out
     if [(s.segment_id, s.outcome) for s in summaries] != [(s.segment_id, s.outcome) for s in held_out]:
         raise SystemExit(f"{arguments.rules_read}: not the play that the others are measured by")
-    table.add_scores(
-        "rule_based", np.array([rules_overall(segment.text) for segment in summaries]), pairs=False
-    )
+    scores = np.array([rules_overall(segment.text) for segment in summaries])
+    table.add_scores("rule_based", scores, pairs=False)
     table.add_pairs("rule_based", [None], [table.prefer(rules_prefer, summaries)])
+    table.add_pairs("rule_based_by_single_segments", [None], [table.compared(scores)])
     table.add_scores("logistic", logistic_on_observations(train, *features))
     table.add_scores("logistic_on_words", logistic_on_words(train, held_out))
     for moment in MOMENTS:
@@ -133,6 +136,10 @@ class Table:
             [judge(segments[a].text, segments[b].text) for a, b in zip(self.better, self.worse, strict=True)]
         )
 
+    def compared(self, scores: Floats) -> Floats:
+        """Preferences by the scores of single segments."""
+        return 0.5 + (scores[self.better] - scores[self.worse]) / 2
+
     def add_pairs(self, name: str, seeds: list[int | None], preferences: list[Floats]) -> None:
         """A judge by its preferences for the better segment."""
         hits = [correct(one) for one in preferences]
@@ -147,7 +154,7 @@ class Table:
         """A judge by its scores of single segments."""
         self.judges[name] = {"milestone_auc": round(float(roc_auc_score(self.truth, scores)), 4)}
         if pairs:
-            self.add_pairs(name, [None], [self._compared(scores)])
+            self.add_pairs(name, [None], [self.compared(scores)])
 
     def add_language_model(self, name: str, moment: str, runs: list[dict]) -> None:
         """The model asked about pairs in both orders, and about single segments that are then compared."""
@@ -155,7 +162,7 @@ class Table:
         singles = [np.array(run["said"][moment]["milestone"]) for run in runs]
         self.judges[name] = {"milestone_auc": mean(roc_auc_score(self.truth, one) for one in singles)}
         self.add_pairs(name, seeds, [np.array(run["said"][moment]["preferences"]) for run in runs])
-        self.add_pairs(f"{name}_by_single_segments", seeds, [self._compared(one) for one in singles])
+        self.add_pairs(f"{name}_by_single_segments", seeds, [self.compared(one) for one in singles])
 
     def differences(self) -> dict[str, dict]:
         """Which judge is ahead of which, by how much, with intervals."""
@@ -164,9 +171,6 @@ class Table:
             for one, other in DIFFERENCES
             if one in self.hits
         }
-
-    def _compared(self, scores: Floats) -> Floats:
-        return 0.5 + (scores[self.better] - scores[self.worse]) / 2
 
 
 def rules_overall(text: str) -> float:
