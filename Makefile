@@ -17,7 +17,7 @@ demo: $(VENV)/.base  ## play the bundled game: train, judge, reward model, shape
 	$(BIN)/questloop demo $(ARGS)
 
 test: $(VENV)/.dev lint  ## every check, and every test that takes less than a minute
-	$(BIN)/pytest -n 3 --dist loadgroup -m "not long and not full" $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not long and not full" $(ARGS)
 
 test-long: $(VENV)/.dev  ## whole runs: kill -9 in every stage, S3, Ray cluster, container, chaos
 	$(BIN)/pytest -n 2 --dist loadgroup -m "long and not full" $(ARGS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from questloop.cli import app
+from questloop.cli import app, doctor
 from questloop.exit_codes import ExitCode
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
@@ -44,7 +44,8 @@ def test_doctor_is_content_with_the_bundled_game(run):
     assert "FAIL" not in out
 
 
-def test_doctor_names_what_is_wrong(run, tmp_path):
+def test_doctor_names_what_is_wrong(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor, "CHECKS", [check for check in doctor.CHECKS if check[0] == "game"])
     (tmp_path / "cut.gbc").write_bytes(Rom.load().data[:1000])
     code, out, _ = run("doctor", "--rom", "cut.gbc", "--json")
     report = json.loads(out)

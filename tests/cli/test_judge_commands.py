@@ -9,6 +9,7 @@ import pytest
 from tests.pipeline.playing import play
 from typer.testing import CliRunner
 
+from questloop.cli import doctor
 from questloop.cli.app import app
 from questloop.serving.server import LocalServer
 from questloop.storage.store import open_store
@@ -60,6 +61,7 @@ def judge_checks():
 
 
 def test_doctor_names_the_judges_and_what_is_wrong_with_them(monkeypatch):
+    monkeypatch.setattr(doctor, "CHECKS", [check for check in doctor.CHECKS if check[0] == "judges"])
     assert judge_checks() == {"judges": {"name": "judges", "ok": True, "detail": "rule-based, embedded"}}
     with LocalServer() as server:
         monkeypatch.setenv("LLM_ENDPOINT", server.url)

@@ -118,3 +118,12 @@ def test_one_changed_byte_is_no_crash(place, value):
     data[place % len(data)] = value
     with contextlib.suppress(BadDataError):
         assert decode_observations(bytes(data), "k").ndim == 2
+
+
+def test_no_changed_bit_is_a_crash():
+    data = bytearray(encode_observations(np.arange(20, dtype=np.float32).reshape(4, 5)))
+    for bit in range(8 * len(data)):
+        data[bit // 8] ^= 1 << bit % 8
+        with contextlib.suppress(BadDataError):
+            assert decode_observations(bytes(data), "k").ndim == 2
+        data[bit // 8] ^= 1 << bit % 8

@@ -1,5 +1,6 @@
 """Episodes of a real trainer, played again from their inputs and filmed."""
 
+import contextlib
 import io
 from dataclasses import replace
 
@@ -151,3 +152,13 @@ def test_inputs_survive_the_store_and_damage_is_named(store):
         with pytest.raises(BadDataError, match="some/key"):
             decode_replays(data, "some/key")
     assert decode_replays(encode_replays([]), "k") == ()
+
+
+def test_no_changed_bit_of_the_inputs_is_a_crash():
+    replay = Replay("e", None, *[np.zeros(4, np.uint8)] * 2, (), 0.0, Outcome.RUNNING)
+    data = bytearray(encode_replays([replay]))
+    for bit in range(0, 8 * len(data), 3):
+        data[bit // 8] ^= 1 << bit % 8
+        with contextlib.suppress(BadDataError):
+            decode_replays(bytes(data), "k")
+        data[bit // 8] ^= 1 << bit % 8

@@ -11,9 +11,9 @@ from questloop.training.runner import QuestRunner
 from questloop.training.toys import Corridor
 
 
-def corridor_config(length=6, slots=8, steps=32, seed=0, **training):
+def corridor_config(length=6, slots=8, steps=32, seed=0, limit=50, **training):
     config = QuestConfig().play(
-        functools.partial(Corridor, length=length),
+        functools.partial(Corridor, length=length, limit=limit),
         gym.spaces.Box(0, 1, (length,), np.float32),
         gym.spaces.Discrete(2),
         rollout_steps=steps,

@@ -139,7 +139,7 @@ def decode_observations(data: bytes, key: str) -> Floats:
         ValueError,
         OSError,
         EOFError,
-        NotImplementedError,
+        RuntimeError,  # encrypted, or packed in another way
         zlib.error,
     ) as error:
         raise BadDataError(f"{key}: not observations: {error}") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,17 @@ from questloop.storage import keys
 from questloop.storage.store import NotFound, Store
 
 _SCHEMA_VERSION = 1
+_DAMAGED = (
+    ValueError,
+    KeyError,
+    TypeError,
+    OSError,
+    EOFError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""what numpy and zipfile raise of a file that is none"""
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,7 @@ def decode_replays(data: bytes, key: str) -> tuple[Replay, ...]:
             _replay(item, action[end - item["steps"] : end], mode[end - item["steps"] : end])
             for item, end in zip(meta["episodes"], ends, strict=True)
         )
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         raise BadDataError(f"{key}: not an epoch's inputs: {error}") from None
 
 
