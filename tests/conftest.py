@@ -11,8 +11,12 @@ from questloop import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("PYTHONWARNINGS", "ignore:Using SDL2 binaries:UserWarning")
 
+# The same examples every time, so that a change is what makes a test fail; FUZZ=1 looks for new ones.
 hypothesis.settings.register_profile(
-    "busy machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "busy machine",
+    deadline=None,
+    derandomize="FUZZ" not in os.environ,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("busy machine")
 
