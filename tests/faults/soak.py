@@ -3,13 +3,17 @@
     python -m tests.faults.soak --epochs 144
 
 144 epochs are six hours at 300,000 steps an epoch and 2,000 steps a second. Every epoch has all stages, with
-KEEP_EPOCHS=3. After each, the process's memory, file handles and threads are read, the store's objects are
-counted and what was printed is measured. The last line is JSON.
+KEEP_EPOCHS=3. After each, the process's memory, file handles and threads are read, Python's objects and the
+store's are counted and what was printed is measured. The last line is JSON.
+
+What the process keeps shows in Python's objects and in the bytes that malloc has handed out; the resident
+memory also holds what malloc keeps for later.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import json
 import os
@@ -40,6 +44,9 @@ class Sample:
     """A process and its store at the end of an epoch."""
 
     rss_mb: float
+    heap_mb: float  # handed out by malloc
+    python_blocks: int  # handed out by Python's own allocator
+    python_objects: int  # those that can hold others
     handles: int
     threads: int
     episode_objects: int  # of episodes and checkpoints, which retention removes
@@ -60,12 +67,34 @@ class Sample:
         ]
         return cls(
             rss_mb=int(status["VmRSS"].split()[0]) / 1024,
+            heap_mb=_heap_mb(),
+            python_blocks=sys.getallocatedblocks(),
+            python_objects=len(gc.get_objects()),
             handles=len(os.listdir("/proc/self/fd")),
             threads=int(status["Threads"]),
             episode_objects=len(gone),
             kept_objects=len(names) - len(gone),
             log_bytes=os.fstat(2).st_size,
         )
+
+
+class _Mallinfo(ctypes.Structure):
+    """glibc's `struct mallinfo2`."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def _heap_mb() -> float:
+    library = ctypes.CDLL(None)
+    library.mallinfo2.restype = _Mallinfo
+    info = library.mallinfo2()
+    return (info.uordblks + info.hblkhd) / 2**20
 
 
 def soak(folder: Path, epochs: int) -> list[Sample]:

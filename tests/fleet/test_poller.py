@@ -5,7 +5,7 @@ import asyncio
 import asyncssh
 import pytest
 
-from questloop.fleet import machines
+from questloop.fleet import agent, machines
 from questloop.fleet.poller import GPUPoller
 from questloop.fleet.states import DrainReason, VMState
 from questloop.fleet.transport import TransportPool
@@ -77,6 +77,23 @@ async def test_a_sick_machine_spoils_no_other(fleet):
     polled = await fleet.poll()
     assert polled["sick"].available_gpus == 0
     assert "couldn't communicate" in polled["sick"].state_detail
+    assert polled["well"].available_gpus == 2
+
+
+@pytest.mark.parametrize("answer", [{}, {"smi": 3, "own_pids": [], "boot_id": "b"}, {"smi": {"gpus": {}}}])
+async def test_an_answer_that_is_none_spoils_no_other(fleet, answer, monkeypatch):
+    await fleet.add("odd")
+    await fleet.add("well")
+    real = agent.poll
+
+    async def poll(transport, request):
+        reply = await real(transport, request)
+        return answer if transport is await fleet.poller.pool.get(machines.get(fleet.db, "odd")) else reply
+
+    monkeypatch.setattr(agent, "poll", poll)
+    polled = await fleet.poll()
+    assert polled["odd"].state is VMState.UNREACHABLE
+    assert "cannot be read" in polled["odd"].state_detail
     assert polled["well"].available_gpus == 2
 
 

@@ -1,3 +1,6 @@
+import gc
+from types import FunctionType
+
 import httpx
 import pytest
 
@@ -57,3 +60,19 @@ def test_only_requests_to_this_machine_by_name_are_answered(host, status):
     with LocalServer() as server:
         reply = httpx.get(f"{server.root_url}/v1/models", headers={"host": host}, timeout=30)
     assert reply.status_code == status
+
+
+def test_a_server_that_ended_leaves_nothing_behind():
+    """A run of days starts one an epoch, and libraries remember the functions of every application."""
+
+    def functions() -> int:
+        gc.collect()
+        kept = (it for it in gc.get_objects() if isinstance(it, FunctionType))
+        return sum(it.__module__ == "questloop.serving.server" for it in kept)
+
+    counts = []
+    for _ in range(3):
+        with LocalServer() as server:
+            assert ask(server.url).status_code == 200
+        counts.append(functions())
+    assert counts[1:] == counts[:1] * 2

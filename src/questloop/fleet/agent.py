@@ -59,9 +59,12 @@ async def _call(
         lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
         raise RunnerError(f"runner {command}: {lines[-1] if lines else f'exit code {result.exit_code}'}")
     try:
-        return json.loads(result.stdout)
-    except ValueError:
+        answer = json.loads(result.stdout)
+    except (ValueError, RecursionError):
         raise TransportError(f"runner {command}: an answer that is cut off") from None
+    if not isinstance(answer, dict):
+        raise TransportError(f"runner {command}: an answer that is no object")
+    return answer
 
 
 def attempt_path(job_id: str, attempt: int, name: str) -> str:

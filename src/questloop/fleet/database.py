@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session
 
 from questloop.errors import UnavailableError, UsageError
@@ -118,6 +118,8 @@ def now(session: Session) -> datetime:
 def _translated() -> Iterator[None]:
     try:
         yield
+    except DataError as error:  # a text that is too long, a number out of range
+        raise UsageError(f"database: {str(error.orig).strip().splitlines()[0]}") from error
     except DBAPIError as error:
         if error.connection_invalidated or type(error.orig).__name__ in (
             "OperationalError",

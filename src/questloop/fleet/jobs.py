@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from questloop.errors import UsageError
 from questloop.fleet.database import Database, now
-from questloop.fleet.models import Attempt, Job, JobEvent
+from questloop.fleet.models import Attempt, Job, JobEvent, storable
 from questloop.fleet.states import TRANSITIONS, JobKind, JobStatus
 
 _jobs, _events = (Job.metadata.tables[name] for name in (Job.__tablename__, JobEvent.__tablename__))
@@ -52,6 +52,13 @@ class JobRequest(BaseModel):
             raise ValueError(
                 "use letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit"
             )
+        return value
+
+    @field_validator("model", "dataset", "reward_function", "output_url")
+    @classmethod
+    def _storable(cls, value: str | None) -> str | None:
+        if value is not None and storable(value) != value:
+            raise ValueError("a NUL or half a character cannot be stored")
         return value
 
     @model_validator(mode="after")
@@ -126,8 +133,6 @@ def retry(db: Database, job_id: str) -> None:
 
 def get(db: Database, job_id: str) -> Job:
     """The job; raises `UnknownJobError`."""
-    if "\0" in job_id:  # PostgreSQL takes no such text
-        raise UnknownJobError(job_id)
     with db.read() as session:
         job = session.get(Job, job_id)
     if job is None:

@@ -62,6 +62,8 @@ def add(
     cpu_slots: int = 0,
 ) -> int:
     """Add a machine and return its id; without a host key it waits for `trust`."""
+    if not 0 < len(name) <= 64 or not name.isprintable():
+        raise UsageError(f"machine {name[:80]!r}: a name has 1 to 64 printable characters")
     trusted = host_key is not None or transport is TransportKind.LOCAL
     with db.write() as session:
         if session.scalar(select(VM.id).where(VM.name == name)) is not None:

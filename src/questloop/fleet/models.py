@@ -7,6 +7,7 @@ is to run).
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,6 +45,16 @@ from questloop.fleet.states import (
     VMState,
 )
 
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def storable(value: str) -> str:
+    """`value` as every database takes it: PostgreSQL knows no NUL, and none knows half a surrogate pair.
+
+    The last line of a job's log, a driver's words and a message may hold either; U+FFFD stands for them.
+    """
+    return _UNSTORABLE.sub("\ufffd", value)
+
 
 class UTCDateTime(TypeDecorator[datetime]):
     """A point in time. Naive datetimes are refused; values read are in UTC."""
@@ -63,6 +74,25 @@ class UTCDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class _Storable:
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else storable(value)
+
+
+class Name(_Storable, TypeDecorator[str]):
+    """A short text of at most so many characters."""
+
+    impl = String
+    cache_ok = True
+
+
+class Prose(_Storable, TypeDecorator[str]):
+    """A text of any length."""
+
+    impl = Text
+    cache_ok = True
 
 
 class db_now(FunctionElement[datetime]):
@@ -150,20 +180,20 @@ class VM(Base):
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(64), unique=True)
-    ip_address: Mapped[str] = mapped_column(String(255))
+    name: Mapped[str] = mapped_column(Name(64), unique=True)
+    ip_address: Mapped[str] = mapped_column(Name(255))
     port: Mapped[int] = mapped_column(server_default=text("22"))
-    user: Mapped[str | None] = mapped_column(String(64))
-    ssh_key_path: Mapped[str | None] = mapped_column(Text)
-    host_key: Mapped[str | None] = mapped_column(Text)
+    user: Mapped[str | None] = mapped_column(Name(64))
+    ssh_key_path: Mapped[str | None] = mapped_column(Prose)
+    host_key: Mapped[str | None] = mapped_column(Prose)
     transport: Mapped[TransportKind] = mapped_column(server_default=TransportKind.SSH.value)
     cpu_slots: Mapped[int] = mapped_column(server_default=text("0"))
     total_gpus: Mapped[int] = mapped_column(server_default=text("0"))
     available_gpus: Mapped[int] = mapped_column(server_default=text("0"))
     state: Mapped[VMState] = mapped_column(server_default=VMState.NEEDS_HOST_KEY.value)
-    state_detail: Mapped[str | None] = mapped_column(Text)
+    state_detail: Mapped[str | None] = mapped_column(Prose)
     drain_reason: Mapped[DrainReason | None]
-    boot_id: Mapped[str | None] = mapped_column(String(64))
+    boot_id: Mapped[str | None] = mapped_column(Name(64))
     last_polled: Mapped[datetime | None]
     failures: Mapped[int] = mapped_column(server_default=text("0"))
     created_at: Mapped[datetime] = mapped_column(server_default=db_now())
@@ -187,8 +217,8 @@ class Slot(Base):
     vm_id: Mapped[int] = mapped_column(ForeignKey("vms.id"), index=True)
     kind: Mapped[SlotKind]
     index: Mapped[int]
-    uuid: Mapped[str] = mapped_column(String(96))
-    name: Mapped[str | None] = mapped_column(String(128))
+    uuid: Mapped[str] = mapped_column(Name(96))
+    name: Mapped[str | None] = mapped_column(Name(128))
     memory_mb: Mapped[int] = mapped_column(server_default=text("0"))
     memory_used_mb: Mapped[int] = mapped_column(server_default=text("0"))
     utilisation: Mapped[int | None]
@@ -247,14 +277,14 @@ class Job(Base):
         CheckConstraint("retry_count >= 0 AND max_retries >= 0", name="retries"),
     )
 
-    job_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    job_id: Mapped[str] = mapped_column(Name(64), primary_key=True)
     kind: Mapped[JobKind] = mapped_column(server_default=JobKind.GRPO.value)
-    model: Mapped[str | None] = mapped_column(Text)
-    dataset: Mapped[str | None] = mapped_column(Text)
-    reward_function: Mapped[str | None] = mapped_column(Text)
+    model: Mapped[str | None] = mapped_column(Prose)
+    dataset: Mapped[str | None] = mapped_column(Prose)
+    reward_function: Mapped[str | None] = mapped_column(Prose)
     arguments: Mapped[Any] = mapped_column(JSON, server_default=text("'{}'"))
     inputs: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
-    output_url: Mapped[str | None] = mapped_column(Text)
+    output_url: Mapped[str | None] = mapped_column(Prose)
     status: Mapped[JobStatus] = mapped_column(server_default=JobStatus.QUEUED.value)
     priority: Mapped[int] = mapped_column(server_default=text("0"))
     gpus: Mapped[int] = mapped_column(server_default=text("1"))
@@ -263,7 +293,7 @@ class Job(Base):
     retry_count: Mapped[int] = mapped_column(server_default=text("0"))
     max_retries: Mapped[int] = mapped_column(server_default=text("3"))
     failure_reason: Mapped[FailureReason | None]
-    failure_detail: Mapped[str | None] = mapped_column(Text)
+    failure_detail: Mapped[str | None] = mapped_column(Prose)
     exit_code: Mapped[int | None]
     attempt: Mapped[int | None] = mapped_column(_Fence)
     cancel_requested_at: Mapped[datetime | None]
@@ -301,10 +331,10 @@ class Attempt(Base):
     id: Mapped[int] = mapped_column(_Fence, primary_key=True)
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.job_id"), index=True)
     vm_id: Mapped[int | None] = mapped_column(ForeignKey("vms.id", ondelete="SET NULL"), index=True)
-    vm_name: Mapped[str] = mapped_column(String(64))
-    owner: Mapped[str] = mapped_column(String(128))
+    vm_name: Mapped[str] = mapped_column(Name(64))
+    owner: Mapped[str] = mapped_column(Name(128))
     owner_until: Mapped[datetime]
-    boot_id: Mapped[str | None] = mapped_column(String(64))
+    boot_id: Mapped[str | None] = mapped_column(Name(64))
     lease_until: Mapped[datetime | None]
     held_since: Mapped[datetime | None]
     claimed_at: Mapped[datetime]
@@ -331,10 +361,10 @@ class JobEvent(Base):
     __tablename__ = "job_events"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    job_id: Mapped[str] = mapped_column(String(64), index=True)
+    job_id: Mapped[str] = mapped_column(Name(64), index=True)
     at: Mapped[datetime] = mapped_column(server_default=db_now())
     attempt: Mapped[int | None] = mapped_column(_Fence)
-    before: Mapped[str | None] = mapped_column(String(32))
-    after: Mapped[str] = mapped_column(String(32))
-    reason: Mapped[str | None] = mapped_column(String(64))
-    detail: Mapped[str | None] = mapped_column(Text)
+    before: Mapped[str | None] = mapped_column(Name(32))
+    after: Mapped[str] = mapped_column(Name(32))
+    reason: Mapped[str | None] = mapped_column(Name(64))
+    detail: Mapped[str | None] = mapped_column(Prose)

@@ -20,13 +20,14 @@ QUERIES = {
 MIG_QUERIES = QUERIES | {"list": ["-L"]}
 
 _LONGEST_LINE = 10_000
+_LONGEST_UUID, _LONGEST_NAME = 96, 128
 _NO_DEVICES = "no devices were found"
 _BROKEN = ("lost", "unknown error", "err!", "fallen off", "requires reset", "reset required")
 _MIG_LINE = re.compile(
-    r"^\s+MIG\s+(?P<profile>\S+)\s+Device\s+(?P<device>\d+):\s+\(UUID:\s*(?P<uuid>MIG-[^)\s]+)\)"
+    r"^\s+MIG\s+(?P<profile>\S+)\s+Device\s+(?P<device>\d{1,3}):\s+\(UUID:\s*(?P<uuid>MIG-[\w./-]{1,90})\)"
 )
 _GPU_LINE = re.compile(r"^GPU\s+(?P<index>\d+):.*\(UUID:\s*(?P<uuid>GPU-[^)\s]+)\)")
-_PROFILE_GB = re.compile(r"\.(\d+)gb")
+_PROFILE_GB = re.compile(r"\.(\d{1,5})gb")
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def read(smi: Mapping[str, Any], own_pids: Collection[int]) -> Driver:
     mig = {row.uuid: row for row in rows if row.mig}
     if mig and "list" in smi:
         slots += _slices(smi["list"]["output"], mig, foreign, told)
-    return Driver(tuple(slots), problems or None, bool(mig))
+    once = {slot.uuid: slot for slot in slots}  # one that is listed twice is one
+    return Driver(tuple(once.values()), problems or None, bool(mig))
 
 
 def parse_gpus(output: str) -> tuple[list[_Row], str]:
@@ -96,7 +98,7 @@ def parse_gpus(output: str) -> tuple[list[_Row], str]:
     for fields in _lines(output):
         if not any(fields):
             continue
-        if len(fields) != 8 or not _is_number(fields[0]) or not fields[1].startswith("GPU-"):
+        if len(fields) != 8 or not _is_gpu(*fields[:2]):
             problems = _join(problems, ", ".join(fields)[:200])
             continue
         row = _row(fields)
@@ -127,9 +129,14 @@ def _lines(output: str) -> Iterator[list[str]]:
         yield [field.strip() for field in fields]
 
 
+def _is_gpu(index: str, uuid: str) -> bool:
+    is_uuid = uuid.startswith("GPU-") and uuid.isprintable() and len(uuid) <= _LONGEST_UUID
+    return is_uuid and _is_number(index) and len(index) < 5
+
+
 def _is_number(text: str) -> bool:
-    """Whether `int` takes it: other scripts' digits are no numbers, and no counter has 16 digits."""
-    return text.isascii() and text.isdigit() and len(text) < 16
+    """Whether a database takes it: other scripts' digits are no numbers, and ten digits are too many."""
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _row(fields: list[str]) -> _Row:
@@ -141,7 +148,16 @@ def _row(fields: list[str]) -> _Row:
         health = Health.UNKNOWN
     else:
         health = Health.HEALTHY
-    return _Row(int(index), uuid, name, _int(total), _int(used), _int(utilisation), mig == "Enabled", health)
+    return _Row(
+        int(index),
+        uuid,
+        name[:_LONGEST_NAME],
+        _int(total),
+        _int(used),
+        _int(utilisation),
+        mig == "Enabled",
+        health,
+    )
 
 
 def _foreign_use(answer: Mapping[str, Any] | None, own_pids: Collection[int]) -> tuple[set[str], bool]:
@@ -170,7 +186,7 @@ def _slices(listing: str, parents: Mapping[str, _Row], foreign: set[str], told: 
                 1000 + parent.index * 100 + int(found["device"]),
                 found["uuid"],
                 Health.HEALTHY if healthy else Health.UNKNOWN,
-                f"{parent.name} MIG {found['profile']}",
+                f"{parent.name} MIG {found['profile']}"[:_LONGEST_NAME],
                 int(size[1]) * 1024 if size else 0,
                 foreign_processes=found["uuid"] in foreign or parent.uuid in foreign,
             )

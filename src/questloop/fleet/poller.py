@@ -109,6 +109,9 @@ class GPUPoller:
                 state, detail = VMState.UNREACHABLE, "no answer in time"
             except QuestloopError as error:
                 state, detail = VMState.UNREACHABLE, str(error)
+            except Exception as error:  # what a machine says must not end the round of all others
+                log.exception("poll_failed", machine=vm.name)
+                state, detail = VMState.UNREACHABLE, f"an answer that cannot be read: {error!r}"
         if vm.state is not state:
             log.warning("machine_state", machine=vm.name, state=state.value, detail=detail)
         return Reading(vm.id, state, detail)
@@ -125,7 +128,7 @@ class GPUPoller:
         if vm.boot_id not in (None, reply["boot_id"]):
             log.warning("machine_rebooted", machine=vm.name, boot_id=reply["boot_id"])
         slots = None if driver.slots is None else driver.slots + cpu_slots(vm.cpu_slots)
-        return Reading(vm.id, VMState.READY, driver.detail, reply["boot_id"], slots)
+        return Reading(vm.id, VMState.READY, driver.detail, str(reply["boot_id"])[:64], slots)
 
 
 def cpu_slots(count: int) -> tuple[SlotReading, ...]:

@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Header
@@ -59,13 +60,18 @@ class LocalServer(AppServer):
     """
 
     def __init__(self, handlers: Mapping[str, Handler] | None = None, port: int = 0) -> None:
-        self.handlers = default_handlers() if handlers is None else dict(handlers)
-        super().__init__(build_app(self.handlers), port)
+        super().__init__(_default_app() if handlers is None else build_app(handlers), port)
 
     @property
     def url(self) -> str:
         """Base URL, with `/v1`."""
         return f"{self.root_url}/v1"
+
+
+@cache
+def _default_app() -> FastAPI:
+    """Made once: FastAPI remembers the functions of every application, and a run serves one each epoch."""
+    return build_app(default_handlers())
 
 
 def _plan(request: ChatRequest) -> Mapping[str, Any]:
