@@ -51,9 +51,10 @@ faults: $(VENV)/.dev  ## the loop under faults; SEED=0 SCALE=small|full or POINT
 manifests: $(VENV)/.dev  ## render every overlay into build/manifests and check it
 	$(BIN)/python scripts/render_manifests.py
 
+# --strict: a package that pypi.org does not answer for is a failure, not a line in a table.
 audit: $(VENV)/.dev  ## known weaknesses of the pinned packages; asks pypi.org for its advisories
 	$(BIN)/pip install -q pip-audit
-	$(BIN)/pip-audit -r requirements.lock --no-deps --disable-pip
+	$(BIN)/pip-audit --strict -r requirements.lock --no-deps --disable-pip
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build

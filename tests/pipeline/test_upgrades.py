@@ -4,8 +4,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
 from questloop.episodes.reader import SegmentReader
+from questloop.judges import labels, pairwise
 from questloop.judges.scores import read_scores
 from questloop.pipeline.audit import audit_run
 from questloop.pipeline.run import read_run
@@ -48,3 +50,26 @@ def test_readers_take_it(store):
 def test_its_lease_is_followed(store):
     with Lease.acquire(store, "mossgrove-s0") as lease:
         assert lease.fence == 2
+
+
+LOADED = labels, pairwise  # their models are among the subclasses
+
+
+def documents(parent=BaseModel):
+    """Every model of questloop that the store keeps with a version."""
+    for each in parent.__subclasses__():
+        if each.__module__.startswith("questloop.") and "schema_version" in each.model_fields:
+            yield each
+        yield from documents(each)
+
+
+def test_what_a_newer_release_wrote_is_refused():
+    found = {each.__name__: each for each in documents()}
+    assert found.keys() >= {
+        *("Run", "Commit", "Manifest", "EpisodeRecord", "Holder", "Beat"),
+        *("PassRecord", "SegmentScores", "Summary", "Label", "Preference"),
+    }
+    for document in found.values():
+        for version, says in ((99, "newer than this release"), (0, "greater than or equal to 1")):
+            with pytest.raises(ValidationError, match=says):
+                document.model_validate({"schema_version": version})

@@ -12,6 +12,7 @@ from questloop.errors import BadDataError, UsageError
 from questloop.judges.scores import JudgeScores
 from questloop.judges.votes import TRANSPORT
 from questloop.storage import keys
+from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import NotFound, Store
 
 
@@ -48,7 +49,7 @@ class PassRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: int = 1
+    schema_version: SchemaVersion = 1
     epoch: int
     fingerprints: dict[str, str]
 

@@ -11,6 +11,7 @@ from questloop.judges.agreement import rank_correlation
 from questloop.judges.lines import from_jsonl, to_jsonl
 from questloop.judges.scores import Score, SegmentScores
 from questloop.storage import keys
+from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import NotFound, Store
 
 
@@ -19,7 +20,7 @@ class Label(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: int = 1
+    schema_version: SchemaVersion = 1
     segment_id: str
     score: Score
 

@@ -22,6 +22,7 @@ from questloop.judges.segment import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.settings import JudgeSettings
 from questloop.storage import keys
+from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import NotFound, Store, StoredObject
 
 SEPARATOR = "\nB:\n"
@@ -32,7 +33,7 @@ class Preference(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: int = 1
+    schema_version: SchemaVersion = 1
     a: str
     b: str
     """segment ids"""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from questloop.judges.lines import from_jsonl, to_jsonl
 from questloop.judges.rubric import Criterion
 from questloop.storage import keys
+from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import Store
 
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -88,7 +89,7 @@ class JudgeScores(_Frozen):
 class SegmentScores(_Frozen):
     """A line of `scores.jsonl`."""
 
-    schema_version: Literal[1] = 1
+    schema_version: SchemaVersion = 1
     segment_id: str
     episode_id: str
     epoch: int

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from questloop.judges.agreement import Tau, alpha, tau
 from questloop.judges.calibration import Calibration, calibrate
 from questloop.judges.scores import SegmentScores, digest
+from questloop.storage.schema import SchemaVersion
 
 
 class JudgeSummary(BaseModel):
@@ -44,7 +45,7 @@ class Summary(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: int = 1
+    schema_version: SchemaVersion = 1
     epoch: int
     segments: int
     """segments that were there"""

@@ -13,6 +13,7 @@ from questloop.game.rom import Rom
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.commit import to_json
+from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import AlreadyExists, NotFound, Store
 
 _FIXED = ("rom_sha256", "seed", "observation", "frame_skip")
@@ -23,7 +24,7 @@ class Run(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: int = 1
+    schema_version: SchemaVersion = 1
     run: str
     game: str
     rom_sha256: str

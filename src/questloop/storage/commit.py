@@ -17,9 +17,8 @@ from questloop.errors import BadDataError
 from questloop.storage import keys
 from questloop.storage.keys import Stage
 from questloop.storage.lease import LeaseLost, is_superseded
+from questloop.storage.schema import NEWEST, SchemaVersion
 from questloop.storage.store import AlreadyExists, NotFound, Store, StoredObject
-
-SCHEMA_VERSION = 1
 
 
 class CommittedObject(BaseModel):
@@ -37,7 +36,7 @@ class Commit(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = NEWEST
     epoch: int
     stage: Stage
     fence: int
@@ -98,16 +97,13 @@ def read_commit(store: Store, epoch: int, stage: Stage) -> Commit | None:
     except NotFound:
         return None
     try:
-        commit = Commit.model_validate_json(data)
+        return Commit.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         raise BadDataError(
             f"{key}: not a commit: {'.'.join(map(str, first['loc']))}: {first['msg']}; "
             "run `questloop verify` to see what the store holds"
         ) from None
-    if commit.schema_version > SCHEMA_VERSION:
-        raise BadDataError(f"{key}: schema version {commit.schema_version} is newer than this release reads")
-    return commit
 
 
 def committed_epochs(store: Store, stage: Stage) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from pydantic import BaseModel, Field, ValidationError
 from questloop.errors import BadDataError, QuestloopError, UsageError
 from questloop.exit_codes import ExitCode
 from questloop.storage import keys
+from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import AlreadyExists, Entry, NotFound, Store
 from questloop.telemetry.logs import get_logger
 
@@ -50,7 +51,7 @@ class LeaseLost(QuestloopError):
 class Holder(BaseModel):
     """`lease/{fence}.json`: who writes."""
 
-    schema_version: int = 1
+    schema_version: SchemaVersion = 1
     run: str
     fence: int
     token: str
@@ -64,7 +65,7 @@ class Holder(BaseModel):
 class Beat(BaseModel):
     """`lease/{fence}-beat.json`: a sign of life."""
 
-    schema_version: int = 1
+    schema_version: SchemaVersion = 1
     token: str
     count: int
     released: bool = False
