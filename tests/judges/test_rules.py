@@ -1,3 +1,5 @@
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.judges.play import line, picture, segment, state
@@ -93,3 +95,11 @@ def test_comparing_is_antisymmetric():
     assert compare(FOUND, IDLE)["overall"] > 0.8
     assert compare(FOUND, IDLE)["overall"] + compare(IDLE, FOUND)["overall"] == 1
     assert compare(IDLE, IDLE)["overall"] == 0.5
+
+
+def test_what_scores_higher_wins_the_comparison():
+    texts = [prepare(segment(index, seed=9)).text for index in range(12)]
+    scores = [judge(Role.STATE, text, None)["overall"] for text in texts]
+    for a, b in itertools.permutations(range(12), 2):
+        if abs(scores[a] - scores[b]) > 1e-3:
+            assert (compare(texts[a], texts[b])["overall"] > 0.5) == (scores[a] > scores[b])

@@ -21,7 +21,7 @@ from PIL import Image, UnidentifiedImageError
 from questloop.judges.pictures import COLUMNS, HEIGHT, LABEL, WIDTH
 from questloop.llm.routes import Role
 
-VERSION = "rules-3"
+VERSION = "rules-4"
 SAME_PICTURE = 0.06
 """mean absolute difference, 0..1, below which two pictures show the same place"""
 
@@ -73,30 +73,33 @@ def judge(role: Role, text: str, picture: bytes | None) -> Answer:
 
 
 def compare(first: str, second: str) -> Answer:
-    """The probability that the segment `first` moved the adventure on further than `second`."""
-    gap = _progress_points(read(first)) - _progress_points(read(second))
-    return {
-        "reason": f"rule-based: {gap:+.2f} points of progress",
-        "overall": round(1 / (1 + math.exp(-gap)), 4),
-    }
+    """The probability that the adventure moves on sooner after `first` than after `second`.
+
+    From the log-odds that the state judge gives each alone, so that its comparisons and its scores agree.
+    """
+    gap = _log_odds(Role.STATE, _state_sees(read(first))) - _log_odds(Role.STATE, _state_sees(read(second)))
+    return {"reason": f"rule-based: {gap:+.2f} in log-odds of a next step", "overall": _sigmoid(gap)}
 
 
 def _state(reading: Reading, _: bytes | None) -> Answer:
     points = _progress_points(reading)
-    unarmed = _enemies(reading) > 0 and not _status(reading.end, "sword")
-    ground = _health(reading) * (0.5 if unarmed else 1.0)
+    seen = _state_sees(reading)
+    ground = seen["health"] * (0.5 if seen["unarmed"] else 1.0)
     return {
         "reason": f"rule-based: {points:.2f} points of progress, {reading.counts.get('tiles', 0)} tiles",
         "progress": _saturate(points * ground, 2.5),
         "dialog": _dialog(reading),
         "efficiency": _efficiency(reading),
-        "overall": _overall(
-            Role.STATE,
-            health=_health(reading),
-            pushed=reading.share("pushed"),
-            idle=reading.share("stood") + reading.share("in menu"),
-            unarmed=float(unarmed),
-        ),
+        "overall": _overall(Role.STATE, **seen),
+    }
+
+
+def _state_sees(reading: Reading) -> dict[str, float]:
+    return {
+        "health": _health(reading),
+        "pushed": reading.share("pushed"),
+        "idle": reading.share("stood") + reading.share("in menu"),
+        "unarmed": float(_enemies(reading) > 0 and not _status(reading.end, "sword")),
     }
 
 
@@ -151,7 +154,14 @@ _WEIGHTS = {
 
 def _overall(role: Role, **seen: float) -> float:
     """The probability of a milestone within the next three segments."""
-    score = _BIAS[role] + sum(_WEIGHTS[role][name] * value for name, value in seen.items())
+    return _sigmoid(_log_odds(role, seen))
+
+
+def _log_odds(role: Role, seen: Mapping[str, float]) -> float:
+    return _BIAS[role] + sum(_WEIGHTS[role][name] * value for name, value in seen.items())
+
+
+def _sigmoid(score: float) -> float:
     return round(1 / (1 + math.exp(-score)), 4)
 
 
