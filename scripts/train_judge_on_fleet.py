@@ -53,12 +53,14 @@ def questloop(*arguments: object) -> None:
 
 def accuracy(model: Path, adapter: Path | None, pairs: list[dict]) -> float:
     """Share of the pairs' questions where the model gives the right letter more probability."""
+    import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     loaded = AutoModelForCausalLM.from_pretrained(model)
     if adapter is not None:
         loaded = PeftModel.from_pretrained(loaded, adapter)
+    loaded = loaded.to("cuda" if torch.cuda.is_available() else "cpu")
     judge = LanguageJudge(loaded, AutoTokenizer.from_pretrained(model), batch_size=8)
     p, _ = judge.probabilities([row["prompt"] for row in pairs], ("A", "B"))
     right = [(p[index, 0] > 0.5) == (row["answer"] == "A") for index, row in enumerate(pairs)]
