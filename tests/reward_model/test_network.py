@@ -94,6 +94,8 @@ def test_a_model_comes_back_from_its_file_whole(obs):
     assert loaded.sha256 == written.sha256
     assert (loaded.reading, loaded.observation_version) == (Reading.MEAN, 3)
     assert (loaded.accuracy, loaded.accuracy_low) == (0.8, 0.7)
+    measured = RewardModel.load(written.measured(0.8, 0.7, 0.6, 0.65).to_bytes())
+    assert (measured.accuracy_low, measured.gold_accuracy, measured.gold_high) == (0.7, 0.6, 0.65)
 
 
 def test_equal_models_make_equal_files():

@@ -1,5 +1,6 @@
 """Training on planted truth: what is learned, what is reported, and what is switched off."""
 
+import dataclasses
 import json
 from itertools import pairwise
 
@@ -62,7 +63,7 @@ def test_the_report_counts_and_is_json(good):
     assert document["readings"]["difference"]["gold"]["value"] == report.gold_accuracy.value
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_gold_accuracy_rises_with_the_accuracy_of_the_judge(planted, good):
     gold = [train(planted(accuracy))[1].gold_accuracy.value for accuracy in (0.6, 0.75)]
     gold.append(good[1].gold_accuracy.value)
@@ -82,6 +83,16 @@ def test_a_biased_judge_is_found_out_by_known_outcomes(planted, good):
     """A judge who likes a feature that tells nothing: the model agrees with it, and less with the truth."""
     report = train(planted(0.95, bias=2.0))[1]
     assert report.gold_accuracy.value < good[1].gold_accuracy.value - 0.1
+
+
+def test_a_judge_who_prefers_the_wrong_way_round_is_switched_off_by_what_followed(planted):
+    """The model learns the judge well, and the judge likes what leads nowhere."""
+    segments = [dataclasses.replace(each, score=1 - each.score) for each in planted(0.95, episodes=15)]
+    model, report = train(segments)
+    assert report.accuracy.low > 0.5
+    weight = annealed(1.0, model.accuracy, model.accuracy_low, model.gold_accuracy, model.gold_high)
+    assert weight.value == 0
+    assert "what followed is worse than chance" in weight.reason
 
 
 def test_the_same_seed_gives_the_same_file(planted, short):
@@ -109,6 +120,14 @@ def test_comparisons_side_by_side_replace_scores(planted, short):
     report = train(segments, comparisons=given)[1]
     assert report.ties == report.learned + report.held_out > 0
     assert np.isnan(report.accuracy.value)
+
+
+def test_few_known_outcomes_say_nothing(planted, short):
+    segments = [dataclasses.replace(each, outcome=None) for each in planted(0.8, episodes=8)]
+    segments[:2] = planted(0.8, episodes=8)[:2]
+    model, report = train(segments)
+    assert report.gold_accuracy.comparisons == 1
+    assert np.isnan(model.gold_accuracy)
 
 
 @pytest.mark.parametrize("case", ["one episode", "equal scores", "two segments"])

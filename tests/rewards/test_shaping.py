@@ -97,5 +97,15 @@ def test_a_model_no_better_than_chance_is_off_and_says_so(accuracy, low):
     assert weight.reason.startswith("off: held-out accuracy")
 
 
+@pytest.mark.parametrize(
+    ("gold", "high", "on"),
+    [(0.34, 0.45, False), (0.4, 0.499, False), (0.4, 0.5, True), (0.7, 0.8, True), (np.nan, np.nan, True)],
+)
+def test_what_followed_has_a_veto(gold, high, on):
+    weight = annealed(1.0, 0.75, 0.7, gold, high)
+    assert weight.value == (0.5 if on else 0)
+    assert on or weight.reason.startswith(f"off: held-out accuracy {gold:.3f} against what followed")
+
+
 def test_the_examples_in_the_docstrings_hold():
     assert doctest.testmod(module).failed == 0

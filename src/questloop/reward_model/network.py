@@ -90,6 +90,8 @@ class RewardModel:
         observation_version: int,
         accuracy: float = float("nan"),
         accuracy_low: float = float("nan"),
+        gold_accuracy: float = float("nan"),
+        gold_high: float = float("nan"),
     ) -> None:
         """`reference`: f32 [B, D], observations whose potentials have mean 0 and deviation 1."""
         self.ensemble = ensemble.requires_grad_(False)
@@ -98,6 +100,8 @@ class RewardModel:
         self.observation_version = observation_version
         self.accuracy = accuracy
         self.accuracy_low = accuracy_low
+        self.gold_accuracy = gold_accuracy
+        self.gold_high = gold_high
         self._scale = _scale(self.ensemble(reference))
 
     @cached_property
@@ -105,8 +109,11 @@ class RewardModel:
         """SHA-256 of the file that it was loaded from, else of what `to_bytes` makes."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
-    def measured(self, accuracy: float, accuracy_low: float) -> RewardModel:
-        """The same model with its held-out accuracy and the lower end of that one's 95% interval."""
+    def measured(
+        self, accuracy: float, accuracy_low: float, gold_accuracy: float, gold_high: float
+    ) -> RewardModel:
+        """The same model with its held-out accuracy against the judges, the lower end of that one's 95%
+        interval, and its accuracy against known outcomes with the upper end of that one's."""
         return RewardModel(
             self.ensemble,
             self.reference,
@@ -114,6 +121,8 @@ class RewardModel:
             observation_version=self.observation_version,
             accuracy=accuracy,
             accuracy_low=accuracy_low,
+            gold_accuracy=gold_accuracy,
+            gold_high=gold_high,
         )
 
     def __call__(self, obs: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -135,6 +144,8 @@ class RewardModel:
             "reading": self.reading.value,
             "accuracy": self.accuracy,
             "accuracy_low": self.accuracy_low,
+            "gold_accuracy": self.gold_accuracy,
+            "gold_high": self.gold_high,
             "reference": self.reference,
             "ensemble": dict(self.ensemble.state_dict()),
         }
@@ -175,6 +186,8 @@ class RewardModel:
             observation_version=made_for,
             accuracy=content["accuracy"],
             accuracy_low=content["accuracy_low"],
+            gold_accuracy=content.get("gold_accuracy", float("nan")),  # files of before have none
+            gold_high=content.get("gold_high", float("nan")),
         )
 
 

@@ -30,6 +30,8 @@ from questloop.reward_model.preferences import (
 
 READING = Reading.DIFFERENCE
 REFERENCE_SIZE = 1024
+GOLD_COMPARISONS = 20
+"""known, different outcomes below this number say nothing about a model"""
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,10 @@ def _train(
         ensemble, steps = fit(data, fold, learned, reading=kind, gamma=gamma, seed=seed, progress=tell)
         model = RewardModel(ensemble, reference, reading=kind, observation_version=observation_version)
         reports[kind] = _measure(model, data, fold, held_out, gamma, rng, steps)
-        models[kind] = model.measured(reports[kind].judges.value, reports[kind].judges.low)
+        judges, gold = reports[kind].judges, reports[kind].gold
+        if gold.comparisons < GOLD_COMPARISONS:
+            gold = Accuracy.unknown()
+        models[kind] = model.measured(judges.value, judges.low, gold.value, gold.high)
     progress(total, total)
     model = models[reading]
     moved, correlation = _drift(previous, model)

@@ -32,6 +32,14 @@ class Potential(Protocol):
     def accuracy_low(self) -> float:
         """Lower end of the 95% interval of `accuracy`."""
 
+    @property
+    def gold_accuracy(self) -> float:
+        """Share of held-out pairs that it orders by what followed them, 0..1; NaN: too few are known."""
+
+    @property
+    def gold_high(self) -> float:
+        """Upper end of the 95% interval of `gold_accuracy`."""
+
     def __call__(self, obs: NDArray[np.float32], /) -> NDArray[np.float32]:
         """Potentials f32 [B] of observations f32 [B, 128], about 1 in scale."""
 
@@ -66,12 +74,23 @@ def shaping(
     return (gamma * following - phi[:-1]).astype(np.float32)
 
 
-def annealed(coef: float, accuracy: float, accuracy_low: float) -> ShapingWeight:
+def annealed(
+    coef: float,
+    accuracy: float,
+    accuracy_low: float,
+    gold_accuracy: float = float("nan"),
+    gold_high: float = float("nan"),
+) -> ShapingWeight:
     """Weight of the shaping reward: `coef * (2 accuracy - 1)`, and 0 unless accuracy is surely above chance.
+
+    It is 0 as well where accuracy against what followed is known and surely below chance: the model agrees
+    with its judges, and they were wrong.
 
     >>> annealed(1.0, accuracy=0.75, accuracy_low=0.7)
     ShapingWeight(value=0.5, reason='held-out accuracy 0.750')
     >>> annealed(1.0, accuracy=0.52, accuracy_low=0.48).value
+    0.0
+    >>> annealed(1.0, accuracy=0.75, accuracy_low=0.7, gold_accuracy=0.34, gold_high=0.45).value
     0.0
     """
     if not accuracy_low > CHANCE:
@@ -79,5 +98,11 @@ def annealed(coef: float, accuracy: float, accuracy_low: float) -> ShapingWeight
             0.0,
             f"off: held-out accuracy {accuracy:.3f} is not better than chance "
             f"(95% interval from {accuracy_low:.3f})",
+        )
+    if gold_high < CHANCE:
+        return ShapingWeight(
+            0.0,
+            f"off: held-out accuracy {gold_accuracy:.3f} against what followed is worse than chance "
+            f"(95% interval up to {gold_high:.3f}), though {accuracy:.3f} against the judges",
         )
     return ShapingWeight(coef * min(2 * accuracy - 1, 1.0), f"held-out accuracy {accuracy:.3f}")

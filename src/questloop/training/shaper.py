@@ -36,12 +36,18 @@ class Shaper:
 
     @classmethod
     def of(cls, potential: Potential | None, coef: float) -> Shaper:
-        """Weighted by `coef` and the potential's held-out accuracy."""
+        """Weighted by `coef` and the potential's held-out accuracies."""
         if coef == 0:
             return cls.off("off: SHAPING_COEF is 0")
         if potential is None:
             return cls.off()
-        weight = annealed(coef, potential.accuracy, potential.accuracy_low)
+        weight = annealed(
+            coef,
+            potential.accuracy,
+            potential.accuracy_low,
+            potential.gold_accuracy,
+            potential.gold_high,
+        )
         return cls(potential if weight.value else None, weight.value, weight.reason)
 
     @property
