@@ -3,10 +3,14 @@
 import asyncio
 
 import pytest
+from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
 from questloop.fleet import bus
+from questloop.fleet.dispatcher import GlobalJobDispatcher
 from questloop.settings import FleetSettings
+
+from .helpers import submit
 
 
 @pytest.fixture
@@ -42,6 +46,28 @@ async def test_each_message_wakes_one_of_many(settings):
     for number in range(6):
         await bus.announce(settings, f"j{number}")
     assert sorted(await listening(settings, 6, owners=3)) == [f"j{number}" for number in range(6)]
+
+
+async def test_a_message_that_names_no_job_is_counted(db, settings):
+    odd = [b"", b"\0", b"a\0b", b"\xff\xfe", b"x" * 100_000, b"[" * 10_000, b"{}", "\u00b2".encode()]
+    async with bus.connection(settings) as client:
+        await bus.ensure_stream(client.jetstream())
+        for payload in odd:
+            await client.publish(bus.SUBJECT, payload)
+        await client.flush()
+    assert await bus.announce(settings, submit(db))
+    dispatcher, heard, stop = GlobalJobDispatcher(db, settings), 0, asyncio.Event()
+
+    async def on_job(job_id):
+        nonlocal heard
+        await dispatcher._on_message(job_id)
+        heard += 1
+        if heard > len(odd):
+            stop.set()
+
+    before = REGISTRY.get_sample_value("questloop_fleet_unknown_messages_total")
+    await asyncio.wait_for(bus.listen(settings, stop, on_job), 60)
+    assert REGISTRY.get_sample_value("questloop_fleet_unknown_messages_total") - before == len(odd)
 
 
 async def test_without_a_server_announcing_is_no_error():

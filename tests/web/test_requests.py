@@ -4,26 +4,33 @@ import pytest
 import schemathesis
 from hypothesis import given, settings
 
+from questloop.fleet import jobs
+from questloop.fleet.database import Database
 from questloop.settings import load
 from questloop.web.app import build_app
 
 pytestmark = pytest.mark.slow
 
 
-def test_no_request_crashes_it(store):
-    app = build_app(store, load())
+def test_no_request_crashes_it(store, tmp_path):
+    """With every view: the fleet's, and the one that writes, asked by whoever has the token."""
+    fleet = Database(f"sqlite:///{tmp_path}/fleet.sqlite3")
+    fleet.migrate()
+    jobs.submit(fleet, jobs.parse_request({"job_id": "a"}))
+    app = build_app(store, load(flags={"dashboard_token": "secret"}), fleet)
     schema = schemathesis.openapi.from_asgi("/openapi.json", app).exclude(path="/events")  # it never ends
     operations = [found.ok() for found in schema.get_all_operations()]
-    assert len(operations) >= 10
+    assert len(operations) >= 15
     for operation in operations:
 
         @settings(max_examples=12)
         @given(case=operation.as_strategy())
         def ask(case):
-            reply = case.call(base_url="http://localhost")
+            reply = case.call(base_url="http://localhost", headers={"Authorization": "Bearer secret"})
             assert reply.status_code < 500, f"{case.method} {case.formatted_path}: {reply.status_code}"
 
         ask()
+    fleet.dispose()
 
 
 @pytest.mark.parametrize(
