@@ -4,7 +4,11 @@ VENV ?= .venv
 # Any torch build serves; name another here, for example TORCH="torch --index-url <your index>".
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
+# A file runs in one process, so that what its tests share is set up once; tests/conftest.py has the order.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Where this is set every process compiles torch and Ray anew, which takes longer than what it runs.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: setup demo test test-long lint bench chaos faults manifests audit rom clean help
 
@@ -16,16 +20,16 @@ setup: $(VENV)/.base  ## the environment in .venv, nothing else
 demo: $(VENV)/.base  ## play the bundled game: train, judge, reward model, shaped training
 	$(BIN)/questloop demo $(ARGS)
 
-test: $(VENV)/.dev lint  ## every check, and every test that takes less than a minute
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not long and not full" $(ARGS)
+test: $(VENV)/.dev lint  ## every check, and the tests of which none takes long
+	$(PYTEST) -m "not long and not full" $(ARGS)
 
-test-long: $(VENV)/.dev  ## whole runs: kill -9 in every stage, S3, Ray cluster, container, chaos
-	$(BIN)/pytest -n 2 --dist loadgroup -m "long and not full" $(ARGS)
+test-long: $(VENV)/.dev  ## the rest: kill -9 in every stage, S3, Ray cluster, container, chaos, sweeps
+	$(PYTEST) -m "long and not full" $(ARGS)
 
 lint: $(VENV)/.dev  ## style, types and the floors of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy -n 2
 	$(BIN)/lint-imports
 
 $(VENV)/.base: pyproject.toml requirements.lock
@@ -35,7 +39,7 @@ $(VENV)/.base: pyproject.toml requirements.lock
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(BIN)/pip install -q -c requirements.lock -e '.[dev]'
+	$(BIN)/pip install -q --no-compile -c requirements.lock -e '.[dev]'
 	@touch $@
 
 bench: $(VENV)/.base  ## install the peers, measure, write build/bench.json

@@ -1,6 +1,7 @@
 """Tests see no setting of the machine they run on."""
 
 import os
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -19,6 +20,21 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("busy machine")
+
+
+TESTS = Path(__file__).parent
+LONGEST = (
+    *("integration/test_loop.py", "reward_model/test_train.py", "training/test_trainer.py"),
+    *("fleet/test_dispatcher.py", "grpo/test_train.py", "pipeline/test_audit.py", "docs/test_scripts.py"),
+    *("web/test_app.py", "pipeline/test_films.py", "cli/test_verify.py", "training/test_imitation.py"),
+    *("cli/test_game_commands.py", "training/test_learner.py", "integration/test_killed_export.py"),
+)
+
+
+def pytest_collection_modifyitems(items):
+    """The files that take longest first: a file runs in one process, and none of them shall begin last."""
+    rank = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 @pytest.fixture(autouse=True)

@@ -34,6 +34,7 @@ def commands() -> list[tuple[str, str]]:
 
 
 FOUND = commands()
+APP = typer.main.get_command(app)
 
 
 def test_there_are_some():
@@ -48,7 +49,7 @@ def test_a_command_exists_with_its_options(page, line):
     words = [word for word in tokens[:end] if "..." not in word]
     while "=" in words[0]:
         words.pop(0)
-    command, path = typer.main.get_command(app), []
+    command, path = APP, []
     for word in words[1:]:
         inner = getattr(command, "commands", {}).get(word.strip(","))
         if inner is None:

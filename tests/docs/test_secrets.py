@@ -15,7 +15,7 @@ DETECTORS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_tracked_file_holds_a_key():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     files = [ROOT / name for name in listed.decode().split("\0") if name]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.long, pytest.mark.integration, pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.long, pytest.mark.integration]
 
 
 def last_line(module, *arguments):

@@ -116,6 +116,7 @@ async def test_a_job_over_openssh(machine, sqlite_db, tmp_path, monkeypatch):
         agent.source.cache_clear()
 
 
+@pytest.mark.long
 async def test_setup_over_openssh(machine, tmp_path, monkeypatch):
     vm, home = machine
     folder = home / ".questloop"

@@ -30,7 +30,7 @@ def test_shipped_rom_has_its_digest_and_header():
     assert rom[0x14D] == checksum
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif("4.2.0" not in _sdcc_version(), reason="needs sdcc 4.2.0")
 def test_rebuilding_gives_the_shipped_bytes(tmp_path):
     command = [sys.executable, str(ROOT / "games/mossgrove/build.py"), "--out", str(tmp_path)]

@@ -56,7 +56,7 @@ def test_random_play_goes_on_and_control_comes_back(starts, steps):
     emulator.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_gates_stay_quiet(starts):
     for start in starts:
         assert check_game(Rom.load(), PROFILE, start, steps=400) == [], start.name

@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.integration,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("loop"),  # one reference run for all
 ]
 
 SMALL = {

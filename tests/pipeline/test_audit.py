@@ -15,7 +15,7 @@ from questloop.storage.keys import Stage
 from questloop.storage.lease import Lease
 from questloop.storage.store import open_store, sha256_hex
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("finished run"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -26,10 +26,11 @@ def walk(room, place, path):
 
 
 @pytest.mark.slow
-def test_a_star_equals_dijkstra_on_10000_rooms_with_ledges():
+@pytest.mark.parametrize("rooms", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_a_star_equals_dijkstra_in_rooms_with_ledges(rooms):
     rng = random.Random(0)
     found = 0
-    for _ in range(10_000):
+    for _ in range(rooms):
         room = random_room(rng)
         start = rng.randrange(room.height), rng.randrange(room.width)
         goals = [(rng.randrange(room.height), rng.randrange(room.width)) for _ in range(rng.randint(1, 2))]
@@ -39,7 +40,7 @@ def test_a_star_equals_dijkstra_on_10000_rooms_with_ledges():
             assert len(path) == len(yardstick)
             assert walk(room, start, path) in goals
             found += len(path) > 1
-    assert found > 2_000, "the rooms must offer real walks"
+    assert found > rooms / 5, "the rooms must offer real walks"
 
 
 def test_a_ledge_is_crossed_one_way_only():
@@ -104,10 +105,11 @@ def brute_force(room: Room, hero, targets) -> bool:
 
 
 @pytest.mark.slow
-def test_a_solution_is_found_whenever_brute_force_finds_one():
+@pytest.mark.parametrize("rooms", [60, pytest.param(400, marks=pytest.mark.long)])
+def test_a_solution_is_found_whenever_brute_force_finds_one(rooms):
     rng = random.Random(1)
     solved = 0
-    for _ in range(400):
+    for _ in range(rooms):
         cells = tuple(
             tuple(rng.choice([Cell.FLOOR] * 9 + [Cell.WALL, Cell.LEDGE_DOWN]) for _ in range(5))
             for _ in range(5)
@@ -123,7 +125,7 @@ def test_a_solution_is_found_whenever_brute_force_finds_one():
         if plan is not None:
             solved += 1
             replay(room, hero, plan, targets)
-    assert solved > 60
+    assert solved > 0.15 * rooms
 
 
 def replay(room, hero, plan, targets):

@@ -60,7 +60,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.integration,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("browser"),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
 ]
 
