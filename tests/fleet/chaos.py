@@ -5,7 +5,8 @@
 Dispatchers, poller and requeue manager are the real commands, on PostgreSQL and NATS; machines are SSH
 servers on 127.0.0.1 with homes of their own (`loopback.py`). Every job holds two kinds of kernel locks for as
 long as any of its processes lives: one by its job id, one a GPU it was given. A second live attempt of a job,
-or a GPU held twice, at any moment, is a lock that is not free. The faults and the jobs follow from the seed;
+or a GPU held twice, at any moment, is a lock that is not free. Half of the jobs are queued at once, more than
+there are GPUs for; the others come one by one while faults do. The faults and the jobs follow from the seed;
 what they meet depends on the machine's timing.
 """
 
@@ -17,6 +18,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -31,6 +33,7 @@ from pathlib import Path
 from pydantic import SecretStr
 from sqlalchemy import func, select, text
 
+from questloop.errors import UsageError
 from questloop.fleet import bus, jobs, machines
 from questloop.fleet.database import Database, DatabaseUnavailable
 from questloop.fleet.models import Job, JobEvent
@@ -73,21 +76,27 @@ SPEED = {
 
 @dataclass(frozen=True)
 class Scale:
-    """Size of a run: faults come for `faults_s`, then the fleet has `settle_s` to end everything."""
+    """Size of a run.
+
+    Half of the jobs are there from the beginning, the others come over `arrivals_s`; a job takes up to
+    `job_s`. Faults come for `faults_s`, then the fleet has `settle_s` to end everything.
+    """
 
     jobs: int
     machines: int
     gpus: int
     dispatchers: int
+    job_s: float
+    arrivals_s: float
     faults_s: float
     settle_s: float
     pause_s: float
 
 
 SCALES = {
-    "tiny": Scale(10, 2, 3, 2, 15, 150, 1.5),
-    "small": Scale(200, 12, 8, 3, 240, 420, 2),
-    "full": Scale(1000, 50, 8, 3, 900, 1800, 2),
+    "tiny": Scale(10, 2, 3, 2, job_s=8, arrivals_s=8, faults_s=15, settle_s=150, pause_s=1.5),
+    "small": Scale(200, 12, 8, 3, job_s=8, arrivals_s=200, faults_s=300, settle_s=420, pause_s=2),
+    "full": Scale(1000, 50, 8, 3, job_s=60, arrivals_s=480, faults_s=600, settle_s=600, pause_s=2),
 }
 
 
@@ -105,6 +114,9 @@ class Chaos:
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self.faults: Counter[str] = Counter()
         self.gpu_count_errors = 0
+        self.gpus_held_at_most = 0
+        self.submitted = 0
+        self.told_at = time.monotonic()
         self.background: set[asyncio.Task[None]] = set()
         self._services = contextlib.ExitStack()
         self._nats = contextlib.ExitStack()
@@ -114,13 +126,15 @@ class Chaos:
         try:
             await self._start()
             began = time.monotonic()
-            while time.monotonic() - began < self.scale.faults_s and self._open_jobs():
+            while (passed := time.monotonic() - began) < self.scale.faults_s and self._left():
+                await self._submit(self._due(passed))
                 await self._hurt()
                 self._check_counts()
                 await asyncio.sleep(self.random.uniform(0.2, 1.8) * self.scale.pause_s)
             await self._heal()
             began = time.monotonic()
-            while time.monotonic() - began < self.scale.settle_s and self._open_jobs():
+            while time.monotonic() - began < self.scale.settle_s and self._left():
+                await self._submit(self.scale.jobs)
                 self._check_counts()
                 self._revive()
                 await asyncio.sleep(1)
@@ -164,15 +178,15 @@ class Chaos:
             "LOG_DIR": str(self.folder / "logs"),
         }
         self._revive()
-        for number in range(self.scale.jobs):
-            await self._submit(number)
+        self.requests = [self._request(number) for number in range(self.scale.jobs)]
+        await self._submit(self._due(0))
 
-    async def _submit(self, number: int) -> None:
+    def _request(self, number: int) -> dict[str, object]:
         draw = self.random
         gpus = draw.choice([1, 1, 1, 2, min(4, self.scale.gpus)])
-        seconds = f"{draw.uniform(0.5, 8):.2f}"
+        seconds = f"{draw.uniform(0.5, self.scale.job_s):.2f}"
         failing = str(int(draw.random() < 0.15))
-        request = {
+        return {
             "job_id": f"c{number:04d}",
             "kind": "command",
             "arguments": ["bash", "-c", JOB, "job", str(self.witness), seconds, failing],
@@ -180,9 +194,22 @@ class Chaos:
             "priority": draw.randrange(3),
             "max_retries": 1000,
         }
-        jobs.submit(self.db, jobs.parse_request(request))
-        if draw.random() < 0.5:  # the others are found by the sweep
-            await bus.announce(self.settings, request["job_id"])
+
+    def _due(self, passed_s: float) -> int:
+        """How many jobs are there `passed_s` after the beginning."""
+        share = min(1.0, passed_s / self.scale.arrivals_s)
+        return self.scale.jobs - round(self.scale.jobs / 2 * (1 - share))
+
+    async def _submit(self, due: int) -> None:
+        """Queue jobs until there are `due`; where the database does not answer, those left come next time."""
+        with contextlib.suppress(DatabaseUnavailable):
+            for request in self.requests[self.submitted : due]:
+                # One that "exists" was committed although the answer was lost.
+                with contextlib.suppress(UsageError):
+                    jobs.submit(self.db, jobs.parse_request(request))
+                self.submitted += 1
+                if self.submitted % 2:  # the others are found by the sweep
+                    await bus.announce(self.settings, str(request["job_id"]))
 
     # --- faults ---
 
@@ -250,12 +277,15 @@ class Chaos:
                     return
 
     async def _cancel(self) -> None:
-        jobs.cancel(self.db, f"c{self.random.randrange(self.scale.jobs):04d}")
+        jobs.cancel(self.db, self._any_job())
 
     async def _duplicate(self) -> None:
-        name = f"c{self.random.randrange(self.scale.jobs):04d}"
+        name = self._any_job()
         for message in (name, name, "no-such-job"):
             await bus.announce(self.settings, message)
+
+    def _any_job(self) -> str:
+        return f"c{int(self.random.random() * self.submitted):04d}"
 
     # --- keeping it going ---
 
@@ -297,13 +327,18 @@ class Chaos:
 
     # --- counting ---
 
-    def _open_jobs(self) -> int:
+    def _left(self) -> bool:
+        """Whether a job has not ended, or is still to come."""
         try:
             with self.db.read() as session:
-                found = session.scalars(select(Job)).all()
+                ended = sum(jobs.is_final(job) for job in session.scalars(select(Job)))
         except DatabaseUnavailable:
-            return self.scale.jobs
-        return sum(not jobs.is_final(job) for job in found)
+            return True
+        if time.monotonic() - self.told_at > 30:
+            self.told_at = time.monotonic()
+            faults = self.faults.total()
+            print(f"{ended} of {self.scale.jobs} jobs have ended; {faults} faults", file=sys.stderr)
+        return ended < self.scale.jobs
 
     def _check_counts(self) -> None:
         """`available_gpus` against the slots, in one statement: one moment."""
@@ -314,6 +349,8 @@ class Chaos:
         )
         with contextlib.suppress(DatabaseUnavailable), self.db.read() as session:
             self.gpu_count_errors += session.scalar(query) or 0
+            held = session.scalar(text("SELECT count(*) FROM claims")) or 0
+            self.gpus_held_at_most = max(self.gpus_held_at_most, held)
 
     async def _count(self) -> dict[str, int]:
         await asyncio.sleep(2)
@@ -343,6 +380,8 @@ class Chaos:
             "left_running": sum(len(_job_processes(machine)) for machine in self.machines),
             "gpu_count_errors": self.gpu_count_errors,
             "faults": sum(self.faults.values()),
+            "attempts": len(begun),
+            "gpus_held_at_most": self.gpus_held_at_most,
         }
 
     async def _stop(self) -> None:
@@ -398,6 +437,10 @@ def main() -> int:
     parser.add_argument("--scale", choices=SCALES, default="small")
     parser.add_argument("--keep", type=Path, help="folder for logs and homes; unset: a temporary one")
     options = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # one process holds all machines' servers
+    if 0 <= soft < 16_384:
+        files = 16_384 if hard == resource.RLIM_INFINITY else min(hard, 16_384)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is ended
     result = asyncio.run(chaos(options.seed, options.scale, options.keep))
     print(json.dumps(result))

@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import asyncssh
 import pytest
 from typer.testing import CliRunner
 
@@ -96,14 +97,17 @@ def test_a_job_without_a_place_is_explained_and_cancelled(place, run):
     (place[0] / "job.yaml").write_text("job_id: big\nkind: command\narguments: ['true']\ngpus: 4\n")
     assert json.loads(run("submit", "-f", "job.yaml", "--json"))["job_id"] == "big"
     assert "4 needed" in run("explain", "big")
+    assert "has not run" in run("logs", "big", code=2)
     assert "cancelled" in run("cancel", "big")
     assert "local" in run("top", "--once")
 
 
 @pytest.mark.slow
-def test_wrong_use_is_one_line(run):
+def test_wrong_use_is_one_line(place, run):
     assert "fleet jobs" in run("show", "absent", code=2)
     assert "gpus" in run("submit", "--gpus", "-1", "--", "true", code=2)
+    (place[0] / "typo.yaml").write_text("priorty: 2\n")
+    assert "priorty: no such field; there are job_id, kind," in run("submit", "-f", "typo.yaml", code=2)
     assert "--arg" in run("submit", "--arg", "x", "--", "true", code=2)
     assert "one of queued" in run("jobs", "--status", "dead", code=2)
     assert "fleet vm list" in run("vm", "test", "absent", code=2)
@@ -112,7 +116,7 @@ def test_wrong_use_is_one_line(run):
 @pytest.mark.slow
 def test_a_machine_is_added_by_its_fingerprint_and_looked_at(place, run, tmp_path):
     key, path = client_key(tmp_path)
-    with loopback_in_thread(tmp_path, key) as machine:
+    with loopback_in_thread(tmp_path, key) as (machine, on_loop):
         where = ["127.0.0.1", "--port", str(machine.port), "--user", "q", "--key", str(path)]
         assert "not trusted" in run("vm", "add", "gpu1", *where, code=1, input="n\n")
         assert "not trusted" in run("vm", "add", "gpu1", *where, "--fingerprint", "SHA256:x", code=1)
@@ -121,9 +125,19 @@ def test_a_machine_is_added_by_its_fingerprint_and_looked_at(place, run, tmp_pat
         looked = run("vm", "test", "gpu1", code=1)
         assert "ok   gpus: 2 GPU(s)" in looked
         assert "try: questloop fleet vm setup gpu1" in looked
-        run("vm", "trust", "gpu1", "--fingerprint", shown)
+        machine.host_key = asyncssh.generate_private_key("ssh-ed25519")
+        on_loop(machine.reboot())
+        looked = run("vm", "test", "gpu1", code=1)
+        assert "`questloop fleet vm trust gpu1`" in looked
+        assert "try:" not in looked
+        run("vm", "trust", "gpu1", "--fingerprint", machine.host_key.get_fingerprint())
+        assert "host key verified" in run("vm", "test", "gpu1", code=1)
+        on_loop(machine.cut())
+        assert f"127.0.0.1:{machine.port}: Connection refused" in run("vm", "test", "gpu1", code=1)
+        assert "Connection refused" in run("vm", "trust", "gpu1", code=69)
         run("vm", "drain", "gpu1")
         assert json.loads(run("vm", "list", "--json"))[0]["drain_reason"] == "operator"
+        assert "drained: operator" in run("vm", "list")
         run("vm", "drain", "gpu1", "--off")
         run("vm", "remove", "gpu1")
 
@@ -135,11 +149,15 @@ def loopback_in_thread(folder, key):
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     machine = LoopbackMachine("gpu1", folder / "gpu1", key)
-    asyncio.run_coroutine_threadsafe(machine.start(), loop).result(30)
+
+    def on_loop(work):
+        asyncio.run_coroutine_threadsafe(work, loop).result(30)
+
+    on_loop(machine.start())
     try:
-        yield machine
+        yield machine, on_loop
     finally:
-        asyncio.run_coroutine_threadsafe(machine.stop(), loop).result(30)
+        on_loop(machine.stop())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select, update
+from structlog.testing import capture_logs
 
 from questloop.fleet import attempts, claims, jobs, machines
 from questloop.fleet.claims import Claimed, ClaimPolicy
+from questloop.fleet.database import DatabaseUnavailable
 from questloop.fleet.dispatcher import GlobalJobDispatcher
 from questloop.fleet.models import Attempt, Job
 from questloop.fleet.poller import GPUPoller
@@ -285,6 +287,23 @@ async def test_a_machine_that_is_down_at_the_launch_costs_the_job_nothing(fleet)
     await fleet.machines["m0"].restore()
     await fleet.poller.poll_round()
     await fleet.until(job_id, JobStatus.COMPLETED, dispatcher=dispatcher)
+
+
+async def test_a_database_that_is_away_for_a_look_costs_a_line_of_log(fleet, monkeypatch):
+    dispatcher = fleet.dispatcher()
+    job_id = submit(fleet.db)
+    finish = attempts.finish
+
+    def away(*arguments):
+        monkeypatch.setattr(attempts, "finish", finish)
+        raise DatabaseUnavailable("database: gone for a moment")
+
+    monkeypatch.setattr(attempts, "finish", away)
+    with capture_logs() as said:
+        await fleet.until(job_id, JobStatus.COMPLETED, dispatcher=dispatcher)
+    interrupted = [line for line in said if line["event"].startswith("watch_")]
+    assert [line["event"] for line in interrupted] == ["watch_interrupted"]
+    assert interrupted[0]["error"] == "database: gone for a moment"
 
 
 async def test_a_rebooted_machine_s_jobs_are_lost_and_run_again(fleet):

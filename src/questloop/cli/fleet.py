@@ -241,6 +241,8 @@ def logs(
         return
     path = JobLog(settings.fleet.log_dir, job_id).path
     if not path.exists():
+        if job.attempt is None:
+            raise UsageError(f"job {job_id!r} is {job.status} and has not run: it has no log")
         raise UsageError(
             f"{path}: no log here yet (job {job.status}); logs lie in LOG_DIR on the dispatcher's machine"
         )

@@ -62,7 +62,7 @@ def machines_table(found: list[VM]) -> Any:
 
     table = Table("machine", "state", "GPUs free", "slots", "polled", box=None, pad_edge=False)
     for vm in found:
-        state = vm.state.value + (f", {vm.drain_reason.value}" if vm.drain_reason else "")
+        state = vm.state.value + (f", drained: {vm.drain_reason.value}" if vm.drain_reason else "")
         slots = " ".join(f"{slot.kind.value}{slot.index}:{slot_state(slot)}" for slot in vm.slots)
         polled = f"{vm.last_polled:%H:%M:%S}" if vm.last_polled else "never"
         table.add_row(vm.name, state, f"{vm.available_gpus}/{vm.total_gpus}", slots, polled)

@@ -111,13 +111,13 @@ def _waiting(session: Session, job: Job, settings: FleetSettings, moment: dateti
 def _running(session: Session, job: Job, moment: datetime) -> list[str]:
     attempt = session.get(Attempt, job.attempt)
     assert attempt is not None
-    lines = [f"running on {attempt.vm_name} since {_ago(moment, attempt.claimed_at)}"]
+    lines = [f"running on {attempt.vm_name}, claimed {_ago(moment, attempt.claimed_at)}"]
     if job.cancel_requested_at is not None:
         lines.append("to be cancelled: its processes are being ended")
     if attempt.held_since is not None:
         until = "it is launched" if attempt.lease_until is None else f"{attempt.lease_until:%H:%M:%S} UTC"
         lines.append(
-            f"held: {attempt.vm_name} does not answer since {_ago(moment, attempt.held_since)}; queued again "
+            f"held: {attempt.vm_name} stopped answering {_ago(moment, attempt.held_since)}; queued again "
             f"once it shows another boot id, or after {until}, when its runner has ended itself"
         )
     if attempt.owner_until < moment:
@@ -128,7 +128,8 @@ def _running(session: Session, job: Job, moment: datetime) -> list[str]:
 
 
 def _failed(job: Job, settings: FleetSettings) -> list[str]:
-    lines = [f"failed: {job.failure_reason or 'no reason known'}"]
+    exit_code = "" if job.exit_code is None else f" (exit code {job.exit_code})"
+    lines = [f"failed: {job.failure_reason or 'no reason known'}{exit_code}"]
     if job.failure_detail:
         lines.append(job.failure_detail)
     if not is_final(job):

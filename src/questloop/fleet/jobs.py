@@ -83,8 +83,14 @@ def parse_request(values: dict[str, Any]) -> JobRequest:
     try:
         return JobRequest.model_validate(values)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, item['loc'])) or 'job'}: {item['msg']}" for item in error.errors()]
-        raise UsageError("; ".join(problems)) from None
+        raise UsageError("; ".join(_problem(item) for item in error.errors())) from None
+
+
+def _problem(item: Any) -> str:
+    field = ".".join(map(str, item["loc"])) or "job"
+    if item["type"] == "extra_forbidden":
+        return f"{field}: no such field; there are {', '.join(JobRequest.model_fields)}"
+    return f"{field}: {item['msg']}"
 
 
 def submit(db: Database, request: JobRequest) -> str:

@@ -14,7 +14,7 @@ from questloop.errors import QuestloopError, UsageError
 from questloop.fleet import agent, nvidia_smi
 from questloop.fleet.agent import FOLDER, NeedsSetupError
 from questloop.fleet.models import VM
-from questloop.fleet.transport import Transport
+from questloop.fleet.transport import HostKeyError, Transport
 
 _VENV = f"{FOLDER}/venv"
 _OLDEST = (3, 11)
@@ -88,6 +88,9 @@ async def check(vm: VM, transport: Transport) -> AsyncIterator[Check]:
         hello = await agent.call(transport, "hello", {})
     except NeedsSetupError as error:
         yield Check("python", False, str(error), f"questloop fleet vm setup {vm.name}")
+        return
+    except HostKeyError as error:  # says itself what to do
+        yield Check("connection", False, str(error))
         return
     except QuestloopError as error:
         yield Check("connection", False, str(error), f"ssh -p {vm.port} {vm.user}@{vm.ip_address} true")

@@ -17,7 +17,7 @@ from questloop.fleet import agent, attempts, failures, machines, outputs
 from questloop.fleet.agent import NeedsSetupError, RunnerError
 from questloop.fleet.attempts import Assignment, Outcome
 from questloop.fleet.commands import BadJobError, command_of
-from questloop.fleet.database import Database
+from questloop.fleet.database import Database, DatabaseUnavailable
 from questloop.fleet.logs import JobLog
 from questloop.fleet.models import VM
 from questloop.fleet.states import Ending, FailureReason
@@ -89,7 +89,7 @@ class Supervisor:
             *(self._act(transport, item, reply) for item in assignments), return_exceptions=True
         )
         for item, result in zip(assignments, results, strict=True):
-            if isinstance(result, TransportError):
+            if isinstance(result, TransportError | DatabaseUnavailable):
                 log.info("watch_interrupted", job=item.job.job_id, machine=vm.name, error=str(result))
             elif isinstance(result, BaseException):
                 log.error("watch_failed", job=item.job.job_id, machine=vm.name, exc_info=result)

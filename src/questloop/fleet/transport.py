@@ -249,7 +249,7 @@ class SSHTransport:
 
     def _result(self, done: asyncssh.SSHCompletedProcess) -> Result:
         if done.exit_status is None or done.exit_status < 0:
-            raise TransportError(f"{self.vm.name}: the connection ended before the command")
+            raise TransportError(f"{self._address}: the connection ended before the command")
         return Result(done.exit_status, _bytes(done.stdout), _bytes(done.stderr))
 
     async def _sftp(self) -> asyncssh.SFTPClient:
@@ -258,26 +258,29 @@ class SSHTransport:
             self._files = await connection.start_sftp_client()
         return self._files
 
+    @property
+    def _address(self) -> str:
+        return f"{self.vm.ip_address}:{self.vm.port}"
+
     @contextlib.asynccontextmanager
     async def _translated(self) -> AsyncIterator[None]:
-        name = self.vm.name
         try:
             async with asyncio.timeout(self.timeout_s):
                 yield
         except asyncssh.HostKeyNotVerifiable:
             await self.close()
-            raise ChangedHostKeyError(name) from None
+            raise ChangedHostKeyError(self.vm.name) from None
         except TimeoutError:
             await self.close()
-            raise TransportError(f"{name}: no answer within {self.timeout_s:.0f} s") from None
+            raise TransportError(f"{self._address}: no answer within {self.timeout_s:.0f} s") from None
         except asyncssh.PermissionDenied as error:
             raise TransportError(
-                f"{name}: refused the key {self.vm.ssh_key_path}: {error.reason}; put its public half into "
-                f"authorized_keys of {self.vm.user} there"
+                f"{self._address}: refused the key {self.vm.ssh_key_path}: {error.reason}; put its public "
+                f"half into authorized_keys of {self.vm.user} there"
             ) from None
         except (OSError, asyncssh.Error) as error:
             await self.close()
-            raise TransportError(f"{name}: {str(error) or type(error).__name__}") from None
+            raise TransportError(f"{self._address}: {_words(error)}") from None
 
 
 async def _open(how: Callable[..., Awaitable[T]], command: str, **options: Any) -> T:
@@ -340,7 +343,7 @@ async def host_key_of(ip_address: str, port: int, timeout_s: float = 20) -> tupl
             key = await asyncssh.get_server_host_key(ip_address, port, config=None)
     except (OSError, TimeoutError, asyncssh.Error) as error:
         raise TransportError(
-            f"{ip_address}:{port}: {str(error) or 'no answer'}; check address, port and firewall"
+            f"{ip_address}:{port}: {_words(error)}; check address, port and firewall"
         ) from None
     if key is None:
         raise TransportError(f"{ip_address}:{port}: shows no host key")
@@ -397,6 +400,15 @@ class TransportPool:
 def _algorithms(key: asyncssh.SSHKey) -> list[str]:
     name = key.get_algorithm()
     return ["rsa-sha2-256", "rsa-sha2-512"] if name == "ssh-rsa" else [name]
+
+
+def _words(error: Exception) -> str:
+    """An error without the number and the Python call: "Connection refused"."""
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
+    return str(error) or type(error).__name__
 
 
 def _bytes(output: Any) -> bytes:
