@@ -56,11 +56,12 @@ def columns(row: Any) -> dict[str, Any]:
 
 def machines_table(found: list[VM]) -> Any:
     """Machines with the state of every slot."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from questloop.fleet.machines import slot_state
 
-    table = Table("machine", "state", "GPUs free", "slots", "polled", box=None, pad_edge=False)
+    whole = [Column(name, no_wrap=True) for name in ("machine", "state")]
+    table = Table(*whole, "GPUs free", "slots", "polled", box=None, pad_edge=False)
     for vm in found:
         state = vm.state.value + (f", drained: {vm.drain_reason.value}" if vm.drain_reason else "")
         slots = " ".join(f"{slot.kind.value}{slot.index}:{slot_state(slot)}" for slot in vm.slots)
