@@ -208,6 +208,24 @@ def test_scores_that_do_not_add_up(store, run):
     assert "is not of epoch 1" in next(item.detail for item in found.findings if item.kind is Kind.LINEAGE)
 
 
+def test_takeovers_out_of_place_are_found(run):
+    key = keys.episode_record("r1-e0000-s001-00000")
+    record = json.loads(run.get(key))
+    takeover = {"mode": "dialog", "room": "0:1f", "steps": 5, "outcome": "solved", "plans": []}
+    for firsts, expected in ([[3, 8], []], [[3, 7], ["3", "7"]], [[record["steps"] - 4], ["end"]]):
+        record["takeovers"] = [takeover | {"first_step": first} for first in firsts]
+        data = json.dumps(record).encode()
+        run.put(key, data)
+        commit = json.loads(run.get(keys.commit(1, Stage.ROLLOUTS)))
+        for item in commit["objects"]:
+            if item["key"] == key:
+                item |= {"sha256": sha256_hex(data), "size": len(data)}
+        run.put(keys.commit(1, Stage.ROLLOUTS), json.dumps(commit).encode())
+        found = [finding.detail for finding in audit(run).findings]
+        assert len(found) == bool(expected), found
+        assert all("out of place" in detail for detail in found)
+
+
 def test_steps_that_do_not_follow(run):
     commit_stage(run, 2, Stage.ROLLOUTS, 2, [], {"step_start": 1399})
     assert "it begins at step 1399, the epoch before it ended at 1400" in audit(run).findings[0].detail

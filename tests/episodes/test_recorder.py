@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from tests.episodes.conftest import cut
 
 from questloop.episodes.recorder import Recorder
-from questloop.episodes.segment import SEGMENT_FRAMES, Outcome
+from questloop.episodes.segment import SEGMENT_FRAMES, Outcome, PlayedPlan, Takeover, parse_record
 from questloop.episodes.trace import EpisodeStart, Trace
 from questloop.errors import BadDataError
 from questloop.rewards.boundary import Boundary
+from questloop.storage.commit import to_json
 
 
 def test_segments_of_a_game(played, segments, make_recorder):
@@ -103,6 +104,27 @@ def test_lost_runner_abandons_its_episode(played, make_recorder):
     assert [(segment.length, segment.last) for segment in done] == [(20, True), (20, True)]
     outcomes = [record.outcome for record in recorder.records()]
     assert outcomes == [Outcome.ABANDONED] * 2 + [Outcome.RUNNING] * 2
+
+
+def test_takeovers_belong_to_their_episode_and_go_on_with_it(played, make_recorder):
+    def takeover(step):
+        plan = PlayedPlan(step=0, source="rules", reason="talk", macros=("TALK 3,4",), played=1, ended="done")
+        return Takeover(mode="dialog", room="0:1f", first_step=step, steps=5, outcome="solved", plans=(plan,))
+
+    first = make_recorder()
+    trace = cut(played, 0, 460)
+    trace.takeovers = [(20, 0, takeover(15)), (30, 1, takeover(25)), (455, 0, takeover(0))]
+    first.add(trace)
+    second = make_recorder(epoch=1)
+    second.load_state_dict(first.state_dict())
+    trace = cut(played, 460, 500)
+    trace.takeovers = [(0, 1, takeover(450))]
+    second.add(trace)
+    records = {record.id: record for recorder in (first, second) for record in recorder.records()}
+    steps = {name[-10:]: [each.first_step for each in record.takeovers] for name, record in records.items()}
+    assert steps == {"s000-00000": [15], "s000-00001": [0], "s001-00000": [25, 450]}
+    record = records["r1-e0000-s001-00000"]
+    assert parse_record(to_json(record), "episode.json") == record
 
 
 @pytest.mark.parametrize("start", [5, 301])

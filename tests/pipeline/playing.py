@@ -10,6 +10,7 @@ from questloop.episodes.epoch_export import EpochExport
 from questloop.episodes.exporter import Exporter
 from questloop.episodes.files import Recording
 from questloop.episodes.recorder import Recorder
+from questloop.episodes.segment import PlayedPlan, Takeover
 from questloop.episodes.trace import Trace
 from questloop.game.batch import GameBatch
 from questloop.game.profiles import profile_for
@@ -19,6 +20,25 @@ from questloop.storage.keys import Stage
 from questloop.storage.store import Store
 
 PNG_STRIDE = 10
+TAKEOVER = Takeover(
+    mode="puzzle",
+    room="4:11",
+    first_step=10,
+    steps=27,
+    outcome="room_changed",
+    plans=(
+        PlayedPlan(step=0, source="a-model", reason="", macros=(), played=0, ended="invalid"),
+        PlayedPlan(
+            step=1,
+            source="a-model",
+            reason="push <the> block",
+            macros=("PUSH_BLOCK 3,4 up", "WAIT 8"),
+            played=1,
+            ended="room_changed",
+        ),
+    ),
+)
+"""what the planner is said to have done in slot 0"""
 
 
 def play(
@@ -48,6 +68,7 @@ def play(
         milestones=profile.detector(taps.reshape(-1, taps.shape[-1])).reshape(steps, slots),
         frames=frames,
         starts={},
+        takeovers=[(40, 0, TAKEOVER)],
     )
     names = tuple(milestone.key for milestone in profile.milestones)
     recorder = Recorder(slots, run="r1", epoch=0, fence=1, reward_names=("room",), milestone_names=names)

@@ -41,6 +41,9 @@ def test_a_run_in_one_file(run):
     assert "Took the twig blade" in page, "a milestone by its title"
     assert "Still ahead: The grove is awake." in page
     assert "takeovers: done" in page
+    assert "Room 4:11, 27 steps." in page
+    assert "push &lt;the&gt; block" in page
+    assert "PUSH_BLOCK 3,4 up; WAIT 8" in page
     assert "1.50" in page
     assert page.count("<svg") == 1, "one curve was recorded"
     assert "data:image/png;base64," in page, "the map with a picture of the room"

@@ -30,6 +30,9 @@ class Refusing:
             future.set_exception(self.error)
         return future
 
+    def source(self, mode, sees):
+        return f"fake {mode}"
+
     def close(self):
         pass
 
@@ -54,6 +57,17 @@ def test_the_policy_plays_until_three_frames_agree_and_again_once_it_is_solved(t
     assert report.outcomes == {"puzzle solved": 1}
     assert masks[-1]
     assert report.steps == masks.count(False)
+    (ended,) = takeovers.take_ended()
+    assert (ended.slot, ended.row, ended.past) == (0, 2 + report.steps, 0)
+    account = ended.account
+    assert (account.mode, account.room, account.steps) == ("puzzle", "4:11", report.steps)
+    assert account.outcome == "solved"
+    plan = account.plans[-1]
+    assert plan.source == "embedded-planner-puzzle"
+    assert plan.reason
+    assert plan.macros[0].startswith(("PUSH_BLOCK", "MOVE_TO", "ATTACK"))
+    assert (plan.ended, plan.played) == ("done", len(plan.macros))
+    assert takeovers.take_ended() == []
     assert takeovers.report().outcomes == {}
 
 
@@ -71,6 +85,10 @@ def test_without_a_plan_the_policy_plays_on_and_the_planner_rests(table, found, 
     masks = play(table, takeovers, 60)
     assert takeovers.report().outcomes == {f"puzzle {outcome}": 1}
     assert planner.asked == asked
+    plans = takeovers.take_ended()[0].account.plans
+    assert [(plan.source, plan.macros, plan.ended) for plan in plans] == [
+        ("fake puzzle", (), outcome)
+    ] * asked
     assert all(masks[20:])
 
 
@@ -106,6 +124,9 @@ def test_an_episode_that_ends_takes_its_takeover_along(table, found):
     play(table, takeovers, 10)
     takeovers.ended(np.array([0]))
     assert takeovers.report().outcomes == {"puzzle episode_over": 1}
+    (ended,) = takeovers.take_ended()
+    assert (ended.row, ended.past, ended.account.steps) == (9, 1, 8)
+    assert ended.account.plans[-1].ended == ""
     assert play(table, takeovers, 2) == [True, True]
 
 
@@ -113,6 +134,7 @@ def test_whoever_goes_on_from_the_state_plays_what_the_first_one_plays(table, fo
     table.set_up(found["room 4:11"], 0)
     takeovers = Takeovers(table, EmbeddedPlanner(), 4)
     play(table, takeovers, 10)
+    takeovers.take_ended()
     state, saved = takeovers.state_dict(), table.batch.save(0)
     table.batch.load(0, saved)
     first = play(table, takeovers, 60), table.batch.taps.copy()
@@ -122,4 +144,7 @@ def test_whoever_goes_on_from_the_state_plays_what_the_first_one_plays(table, fo
     other.load_state_dict(state)
     second = play(table, other, 60), table.batch.taps.copy()
     assert first[0] == second[0]
+    cut, *later = takeovers.take_ended()
+    assert (cut.row, cut.account.outcome, cut.account.steps) == (0, "cut", 8)
+    assert [cut, *later] == other.take_ended()
     np.testing.assert_array_equal(first[1], second[1])

@@ -120,7 +120,14 @@ def test_takeovers_in_the_loop_repeat_exactly_and_leave_the_policy_its_own_steps
         np.testing.assert_array_equal(trace.mode == 0, mask)
         assert report.outcomes == again[3].outcomes
         assert report.steps == (~mask).sum()
+        assert trace.takeovers == again[2].takeovers
     assert first[0][3].outcomes["dialog solved"] >= 2
+    _, mask, trace, report = first[0]
+    assert len(trace.takeovers) == report.outcomes.total()
+    for t, slot, takeover in trace.takeovers:
+        began = t - int(trace.episode_step[t, slot]) + takeover.first_step
+        assert not mask[began : began + takeover.steps, slot].any()
+        assert takeover.plans[0].macros
 
 
 def test_hints_are_seen_by_the_policy_alone_and_go_on_from_a_state():

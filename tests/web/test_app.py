@@ -118,6 +118,15 @@ def test_the_planners_takeovers_stand_by_outcome(pages):
     assert "takeovers: dialog done" in pages.get("/planner").text
 
 
+def test_a_takeovers_plans_stand_beside_what_became_of_them(pages):
+    text = pages.get("/planner").text
+    assert "Puzzle: room changed" in text
+    assert "<b>27 steps</b> <span>room 4:11</span>" in text
+    assert "push &lt;the&gt; block <code>PUSH_BLOCK 3,4 up · WAIT 8</code>" in text
+    assert 'room changed<span class="unseen"> after</span> 1/2' in text
+    assert "/segments/r1-e0000-s000-00000-00000-f0001" in text
+
+
 def test_the_judges_page_has_curves_and_the_reward_models_figures(pages):
     text = pages.get("/judges").text
     assert "accuracy against the judges" in text

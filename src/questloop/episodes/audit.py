@@ -169,6 +169,13 @@ class _Auditor:
         open_steps = record.steps - step
         if not 0 <= open_steps < SEGMENT_FRAMES or (open_steps and record.outcome is not Outcome.RUNNING):
             self._found(Kind.BAD_DOCUMENT, key, f"{record.steps} steps, its segments hold {step}", latest)
+        at = 0
+        for takeover in record.takeovers:
+            stop = takeover.first_step + takeover.steps
+            if takeover.first_step < at or stop > record.steps:
+                detail = f"its takeover of steps {takeover.first_step} to {stop} is out of place"
+                self._found(Kind.BAD_DOCUMENT, key, detail, latest)
+            at = stop
         listed = {entry.segment_id: entry for entry in record.segments}
         for segment_id in self._exported_of[record.id]:
             if segment_id not in listed or not listed[segment_id].exported:

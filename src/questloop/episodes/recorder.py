@@ -19,6 +19,7 @@ from questloop.episodes.segment import (
     Outcome,
     Segment,
     SegmentEntry,
+    Takeover,
     milestone_names,
 )
 from questloop.episodes.trace import Bytes, EpisodeStart, Trace
@@ -48,6 +49,7 @@ class _Episode:
     mode: bytearray = field(default_factory=bytearray)
     reloads: list[int] = field(default_factory=list)
     last_taps: str = ""
+    takeovers: list[Takeover] = field(default_factory=list)
     recorded: int = 0  # steps whose inputs its saved state holds
 
     def record(self) -> EpisodeRecord:
@@ -63,6 +65,7 @@ class _Episode:
             outcome=self.outcome,
             milestones=dict(self.milestones),
             segments=tuple(self.entries.values()),
+            takeovers=tuple(self.takeovers),
         )
 
     def replay(self) -> Replay:
@@ -262,6 +265,7 @@ class Recorder:
             int(trace.episode_step[t, slot]): pictures[t] for t in pictures.keys() & set(range(at, stop))
         }
         self._note_milestones(trace, at, stop, slot, episode)
+        episode.takeovers += [each for t, n, each in trace.takeovers if n == slot and at <= t < stop]
         episode.raw_return += float(trace.reward_parts[at:stop, slot].sum(dtype=np.float64))
         episode.steps += stop - at
         for name in _INPUTS:
@@ -364,6 +368,7 @@ def _episode_to_json(episode: _Episode) -> dict[str, Any]:
         "recorded": len(episode.action),
         "reloads": episode.reloads,
         "last_taps": episode.last_taps,
+        "takeovers": [each.model_dump(mode="json") for each in episode.takeovers],
     }
 
 
@@ -381,4 +386,5 @@ def _episode_from_json(item: dict[str, Any]) -> _Episode:
         recorded=item.get("recorded", 0),
         reloads=[*item.get("reloads", []), item["steps"]],
         last_taps=item.get("last_taps", ""),
+        takeovers=[Takeover.model_validate(each) for each in item.get("takeovers", ())],
     )

@@ -158,6 +158,28 @@ class SegmentEntry(_Part):
     exported: bool = False
 
 
+class PlayedPlan(_Part):
+    """A plan of a takeover; one that was refused has no macros."""
+
+    step: int = Field(ge=0, description="of the takeover, at which it was asked for")
+    source: str = Field(description="the rules or the model that answered")
+    reason: str
+    macros: tuple[str, ...]
+    played: int = Field(ge=0, description="macros that were played to their end")
+    ended: str = Field(description="`done`, why not, or empty where the takeover ended first")
+
+
+class Takeover(_Part):
+    """A stretch of an episode that a planner played."""
+
+    mode: str
+    room: str
+    first_step: int = Field(ge=0, description="of the episode")
+    steps: int = Field(ge=0)
+    outcome: str
+    plans: tuple[PlayedPlan, ...]
+
+
 class EpisodeRecord(_Document):
     """`episode.json`. It is written again at the end of every epoch that the episode lives through."""
 
@@ -172,6 +194,7 @@ class EpisodeRecord(_Document):
     outcome: Outcome
     milestones: dict[str, int] = Field(description="name -> step of the episode where it first held")
     segments: tuple[SegmentEntry, ...] = Field(description="in order, those not exported too")
+    takeovers: tuple[Takeover, ...] = Field((), description="in order, those that are over")
 
 
 def parse_manifest(data: bytes, key: str) -> Manifest:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from questloop.episodes.segment import Takeover
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -40,6 +44,7 @@ class Trace:
     milestones: NDArray[np.uint64]  # [T, N], bitmask of those that hold
     frames: Mapping[tuple[int, int], Bytes] = field(default_factory=dict)  # (t, n) -> u8[144, 160, 3]
     starts: Mapping[tuple[int, int], EpisodeStart] = field(default_factory=dict)  # (t, n) of a first step
+    takeovers: Sequence[tuple[int, int, Takeover]] = ()  # t, n: a step of the episode, at or after its end
 
     @property
     def shape(self) -> tuple[int, int]:

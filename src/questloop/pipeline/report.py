@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
@@ -70,6 +71,7 @@ def render(store: Store, settings: Settings) -> str:
         milestones=[item for item in milestones if any(item[1])],
         ahead=[title for title, counts in milestones if not any(counts)],
         planner=views.planner(played),
+        takeovers=_takeovers(store, set(epochs) - gone),
         judges=views.judges(_info(store, judged[-1], Stage.EVALUATE)) if judged else [],
         segments=segments.best_and_worst(set(judged) - gone),
         calibration=views.calibration(model) if model else None,
@@ -93,6 +95,13 @@ def _tiles(rows: list[table.Row], milestones: list[tuple[str, list[int]]]) -> li
         (views.number(last.reward_model_accuracy), "reward model", "held-out pairs ordered as the judges do"),
         (f"{last.steps_per_second:,.0f}", "steps per second", "playing and learning"),
     ]
+
+
+def _takeovers(store: Store, epochs: set[int]) -> list[dict[str, Any]]:
+    """Those of the newest epoch that has any."""
+    reader = SegmentReader(store)
+    kinds = (views.takeovers(reader.episodes(epoch), each=1) for epoch in sorted(epochs, reverse=True))
+    return next(filter(None, kinds), [])
 
 
 def _parts(settings: Settings) -> list[tuple[str, bool]]:

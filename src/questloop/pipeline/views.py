@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from questloop.episodes.reader import SegmentReader, SegmentView
 from questloop.episodes.retention import retired_epochs
+from questloop.episodes.segment import EpisodeRecord, Takeover
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline import pictures
 from questloop.pipeline.pictures import Room, Series
@@ -170,6 +171,38 @@ def planner(played: Played) -> list[tuple[str, list[int | None]]]:
         *_counted("", totals),
         *_counted("hints: ", [each["outcomes"] if each else None for each in hints]),
     ]
+
+
+def takeovers(records: Iterable[EpisodeRecord], each: int) -> list[dict[str, Any]]:
+    """The planner's takeovers of these episodes by mode and outcome, the most frequent first.
+
+    Of every kind: `count`, mean `steps` and `plans`, and as `examples` the `each` that cost most.
+    """
+    kinds: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in records:
+        for played in record.takeovers:
+            kinds.setdefault((played.mode, played.outcome), []).append(_takeover(record, played))
+    return [
+        {
+            "mode": mode,
+            "outcome": outcome,
+            "count": len(found),
+            "steps": sum(item["steps"] for item in found) / len(found),
+            "plans": sum(len(item["plans"]) for item in found) / len(found),
+            "examples": sorted(found, key=lambda item: -item["steps"])[:each],
+        }
+        for (mode, outcome), found in sorted(kinds.items(), key=lambda item: -len(item[1]))
+    ]
+
+
+def _takeover(record: EpisodeRecord, played: Takeover) -> dict[str, Any]:
+    """`segment`: the exported one that shows its first step, or None."""
+    shown = (
+        entry.segment_id
+        for entry in record.segments
+        if entry.exported and entry.first_step <= played.first_step < entry.first_step + entry.frames
+    )
+    return {**played.model_dump(), "episode": record.id, "segment": next(shown, None)}
 
 
 def _counted(title: str, epochs: list[dict[str, int] | None]) -> list[tuple[str, list[int | None]]]:

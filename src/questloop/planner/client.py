@@ -18,7 +18,7 @@ from PIL import Image
 
 from questloop.game.profile import Profile
 from questloop.llm.client import ChatClient
-from questloop.llm.routes import Role
+from questloop.llm.routes import EMBEDDED_MODELS, Role, route_of
 from questloop.llm.structured import ParseError, parse_object
 from questloop.planner import embedded, hint
 from questloop.planner.hint import Hint, hint_schema, parse_hint
@@ -44,6 +44,9 @@ class Planner(Protocol):
 
     def ask(self, mode: Mode, document: dict[str, Any], picture: Picture | None = None) -> Future[Plan]:
         """A plan for a request document of `request`; with a picture, the route `/vision` is asked."""
+
+    def source(self, mode: Mode, sees: bool) -> str:
+        """The rules or the model that answer such a request; `sees`: one with a picture."""
 
     def hint(self, document: dict[str, Any], picture: Picture | None = None) -> Future[Hint]:
         """A hint for a request document of `hint.request`, by the route `/vision`."""
@@ -101,6 +104,9 @@ class EmbeddedPlanner:
         future.set_result(parse_plan(embedded.answer(document)))
         return future
 
+    def source(self, mode: Mode, sees: bool) -> str:
+        return EMBEDDED_MODELS[_ROLES[mode]]
+
     def hint(self, document: dict[str, Any], picture: Picture | None = None) -> Future[Hint]:
         future: Future[Hint] = Future()
         future.set_result(parse_hint(embedded.answer(document)))
@@ -123,8 +129,11 @@ class RemotePlanner:
         self._client = self._do(self._connect()).result()
 
     def ask(self, mode: Mode, document: dict[str, Any], picture: Picture | None = None) -> Future[Plan]:
-        role = _ROLES[mode] if picture is None else Role.PLAN_VISION
+        role = self._role(mode, picture is not None)
         return self._do(self._plan(role, messages(prompt(), document, picture)))
+
+    def source(self, mode: Mode, sees: bool) -> str:
+        return route_of(self._role(mode, sees), self._settings, self._embedded_url).model
 
     def hint(self, document: dict[str, Any], picture: Picture | None = None) -> Future[Hint]:
         return self._do(self._hint(messages(hint_prompt(), document, picture if self.sees else None)))
@@ -136,6 +145,10 @@ class RemotePlanner:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    @staticmethod
+    def _role(mode: Mode, sees: bool) -> Role:
+        return Role.PLAN_VISION if sees else _ROLES[mode]
 
     async def _plan(self, role: Role, messages: list[dict[str, Any]]) -> Plan:
         return parse_plan(await self._object(role, messages, plan_schema(), "macros"))

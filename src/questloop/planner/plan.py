@@ -109,6 +109,17 @@ def parse_plan(document: Any) -> Plan:
         raise InvalidPlan(f"{place or 'plan'}: {first['msg']}") from None
 
 
+def in_words(macro: Macro) -> str:
+    """A macro in a few characters.
+
+    >>> in_words(PushBlock(do="PUSH_BLOCK", row=3, column=4, direction="up"))
+    'PUSH_BLOCK 3,4 up'
+    """
+    values = macro.model_dump(exclude_none=True)
+    place = [f"{values.pop('row')},{values.pop('column')}"] if "row" in values else []
+    return " ".join([values.pop("do"), *place, *map(str, values.values())])
+
+
 def plan_schema() -> dict[str, Any]:
     """The JSON schema that is sent with a request for structured output."""
     return Plan.model_json_schema()

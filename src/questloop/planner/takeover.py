@@ -18,16 +18,18 @@ from questloop.game.columns import Columns
 from questloop.game.profile import Profile
 from questloop.game.state import state_of
 from questloop.llm.reply import ChatError
+from questloop.planner.account import Ended, PlanAccount, TakeoverAccount
 from questloop.planner.client import Picture, Planner, request
 from questloop.planner.executor import Abort, Executor
 from questloop.planner.modes import Mode, ModeRules, ModeState
-from questloop.planner.plan import InvalidPlan, Plan
+from questloop.planner.plan import InvalidPlan, Plan, in_words
 from questloop.planner.view import Scene, is_dialog_state, puzzle_of
 from questloop.telemetry import metrics
 
 MAX_PLANS = 12
 """Plans a takeover: an abort is answered by a new plan, until this many have been played."""
 
+DONE = "done"  # of a plan: played to its end
 SOLVED, UNAVAILABLE, EPISODE_OVER, CUT = "solved", "unavailable", "episode_over", "cut"
 """Outcomes beside the reasons of `Abort`; `cut`: at the end of an epoch, where the state is written."""
 
@@ -96,6 +98,9 @@ class Takeovers:
         self._states = [ModeState(self._rules) for _ in range(game.num_slots)]
         self._playing: dict[int, Playing] = {}
         self._fresh: set[int] = set()
+        self._accounts: dict[int, TakeoverAccount] = {}
+        self._ended: list[Ended] = []
+        self._row = 0  # steps since `take_ended`
         self._puzzles = _PuzzleTable(game.profile)
         self.latest = TakeoverReport()  # since `report` was called
 
@@ -113,32 +118,45 @@ class Takeovers:
                 continue
             action[slot], mask[slot] = Action.NOP if chosen is None else chosen, False
             self.latest.steps += 1
+            self._accounts[slot].steps += 1
             if mode is not None:
                 mode[slot] = MODES.index(self._states[slot].mode)
+        self._row += 1
 
     def ended(self, slots: NDArray[np.intp]) -> None:
         """The episodes of `slots` are over; new ones have begun."""
         for slot in slots.tolist():
-            self._stop(slot, EPISODE_OVER)
+            self._stop(slot, EPISODE_OVER, past=1)
             self._states[slot] = ModeState(self._rules)
 
     def report(self) -> TakeoverReport:
         report, self.latest = self.latest, TakeoverReport()
         return report
 
+    def take_ended(self) -> list[Ended]:
+        """The takeovers that ended since this was called last; rows count from there."""
+        ended, self._ended, self._row = self._ended, [], 0
+        return ended
+
     def state_dict(self) -> dict[str, Any]:
-        """Modes and counts. Plans under way are dropped, here as for whoever goes on from this state."""
+        """Modes and counts. Plans under way are dropped, here as for whoever goes on from this state.
+
+        Belongs between `take_ended` and the next step: what is cut ends before row 0.
+        """
         for slot in list(self._playing):
             self._stop(slot, CUT)
         return {
+            "ended": [each.to_json() for each in self._ended],
             "modes": [
                 [MODES.index(s.mode), MODES.index(s.candidate), s.streak, s.cooldown, s.takeovers]
                 for s in self._states
-            ]
+            ],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._playing.clear()
+        self._accounts.clear()
+        self._ended = [Ended.from_json(each) for each in state.get("ended", ())]
         self._game.batch.paused.clear()
         self._states = [
             ModeState(self._rules, MODES[mode], MODES[candidate], streak, cooldown, takeovers)
@@ -158,7 +176,10 @@ class Takeovers:
         state = self._states[slot] = state.observe(dialog, puzzle)
         if not {Mode.POLICY: False, Mode.DIALOG: dialog, Mode.PUZZLE: puzzle}[state.mode]:
             return False
-        self._playing[slot] = self._play(slot, state.mode, self._scene(slot))
+        scene = self._scene(slot)
+        room = f"{scene.state.group}:{scene.state.room:02x}"
+        account = self._accounts[slot] = TakeoverAccount(state.mode.value, room)
+        self._playing[slot] = self._play(slot, state.mode, scene, account)
         self._fresh.add(slot)
         return True
 
@@ -175,27 +196,30 @@ class Takeovers:
             return action
         except StopIteration as over:
             outcome: str = over.value
-        self._count(slot, outcome)
+        self._count(slot, outcome, past=0)
         del self._playing[slot]
         state = self._states[slot]
         self._states[slot] = state.handed_back() if outcome == SOLVED else state.failed()
         return None
 
-    def _stop(self, slot: int, outcome: str) -> None:
+    def _stop(self, slot: int, outcome: str, past: int = 0) -> None:
         playing = self._playing.pop(slot, None)
         self._fresh.discard(slot)
         self._game.batch.paused.discard(slot)
         if playing is not None:
             playing.close()
-            self._count(slot, outcome)
+            self._count(slot, outcome, past)
 
-    def _count(self, slot: int, outcome: str) -> None:
+    def _count(self, slot: int, outcome: str, past: int) -> None:
         self.latest.outcomes[f"{self._states[slot].mode} {outcome}"] += 1
+        account = self._accounts.pop(slot)
+        account.outcome = outcome
+        self._ended.append(Ended(slot, self._row - past, past, account))
 
     def _scene(self, slot: int) -> Scene:
         return scene_of(self._game, slot)
 
-    def _play(self, slot: int, mode: Mode, scene: Scene) -> Playing:
+    def _play(self, slot: int, mode: Mode, scene: Scene, account: TakeoverAccount) -> Playing:
         """Plan and play until what held the hero up is gone; the outcome."""
         room = scene.state.group, scene.state.room
         outcome: str = ""
@@ -203,20 +227,25 @@ class Takeovers:
             began = time.perf_counter()
             picture = self._picture(slot) if outcome and mode is Mode.PUZZLE else None
             document = request(mode, scene, self._game.profile, failed=outcome)
+            told = PlanAccount(account.steps, self._planner.source(mode, picture is not None))
+            account.plans.append(told)
             future = self._planner.ask(mode, document, picture)
             while not future.done():
                 scene = yield None
             route = mode.value if picture is None else VISION
             plan, refusal = self._answer(route, future, time.perf_counter() - began)
             if plan is None:
+                told.ended = refusal
                 if refusal == UNAVAILABLE:
                     return UNAVAILABLE
                 outcome = refusal
                 scene = yield Action.NOP
                 continue
+            told.reason, told.macros = plan.reason, tuple(map(in_words, plan.macros))
             executor = Executor(plan, scene, self._game.profile, self._frame_skip)
             result = yield from executor.run()
             scene = executor.scene
+            told.played, told.ended = result.macros, result.abort or DONE
             outcome = result.abort or Abort.NO_PROGRESS
             if mode is Mode.DIALOG and not is_dialog_state(scene.state):
                 return SOLVED

@@ -106,4 +106,9 @@ def side_by_side(traces: Sequence[Trace]) -> Trace:
         }
         for name in ("frames", "starts")
     )
-    return Trace(**joined, frames=frames, starts=starts)
+    takeovers = [
+        (t, offset + n, each)
+        for offset, trace in zip(first, traces, strict=False)
+        for t, n, each in trace.takeovers
+    ]
+    return Trace(**joined, frames=frames, starts=starts, takeovers=takeovers)

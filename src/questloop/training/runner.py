@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -16,6 +16,7 @@ from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
+from questloop.episodes.segment import Takeover
 from questloop.episodes.trace import Trace
 from questloop.rewards.boundary import Boundary
 from questloop.training.meter import SlotReport
@@ -24,6 +25,7 @@ from questloop.training.starts import Guidance
 from questloop.training.streams import load_stream_states, slot_streams, stream_states
 
 if TYPE_CHECKING:
+    from questloop.planner.account import Ended
     from questloop.planner.hints import Hints
     from questloop.planner.takeover import Takeovers
 
@@ -106,7 +108,7 @@ class QuestRunner(EnvRunner, Checkpointable):
             report, trace = self.env.report(), self.env.trace()
             if self.takeovers is not None:
                 report.planner = self.takeovers.report()
-                _mark(trace, rollout, self._modes)
+                _mark(trace, rollout, self._modes, self.takeovers.take_ended())
             if self.hints is not None:
                 report.hints = self.hints.report()
             return Sample(
@@ -258,11 +260,20 @@ def cut_at_handovers(rollout: Rollout) -> None:
     before[changes & (before == Boundary.NONE)] = Boundary.HANDOVER
 
 
-def _mark(trace: Trace | None, rollout: Rollout, modes: NDArray[np.uint8]) -> None:
-    """Put into a trace what the environment does not know: who played, and where that changed."""
-    if trace is not None:
-        trace.mode[:] = modes
-        trace.boundary[:] = rollout.boundary
+def _mark(trace: Trace | None, rollout: Rollout, modes: NDArray[np.uint8], ended: list[Ended]) -> None:
+    """Put into a trace what the environment does not know: who played, where that changed, by which plans."""
+    if trace is None:
+        return
+    trace.mode[:] = modes
+    trace.boundary[:] = rollout.boundary
+    trace.takeovers = [
+        (each.row, each.slot, _takeover(each, int(trace.episode_step[each.row, each.slot]))) for each in ended
+    ]
+
+
+def _takeover(ended: Ended, step: int) -> Takeover:
+    account = ended.account
+    return Takeover.model_validate({**asdict(account), "first_step": step + ended.past - account.steps})
 
 
 def draw_actions(

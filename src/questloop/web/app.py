@@ -171,7 +171,15 @@ def build_app(
     def planner() -> HTMLResponse:
         played = book.played()
         recent = {epoch: played[epoch] for epoch in list(played)[-12:]}
-        return draw("planner.html", epochs=list(recent), rows=views.planner(recent), cards=pages.planned())
+        epoch, kinds = pages.takeovers()
+        return draw(
+            "planner.html",
+            epochs=list(recent),
+            rows=views.planner(recent),
+            epoch=epoch,
+            kinds=kinds,
+            cards=pages.planned(),
+        )
 
     @app.get("/judges", response_class=HTMLResponse)
     def judges() -> HTMLResponse:

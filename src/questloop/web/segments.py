@@ -13,6 +13,7 @@ import numpy as np
 from questloop.episodes.reader import SegmentView
 from questloop.episodes.segment import Manifest
 from questloop.judges.scores import SegmentScores
+from questloop.pipeline import views
 from questloop.web.book import RunBook
 
 
@@ -74,6 +75,15 @@ class SegmentPages:
             if len(found) == most:
                 break
         return self.cards(found)
+
+    def takeovers(self, most: int = 4) -> tuple[int | None, list[dict[str, Any]]]:
+        """The newest epoch with takeovers, and them by outcome with up to `most` of each."""
+        for epoch in reversed(self._book.exported()):
+            if self._book.played()[epoch].get("planner"):
+                kinds = views.takeovers(self._book.episodes(epoch), most)
+                if kinds:
+                    return epoch, kinds
+        return None, []
 
     def of_episode(self, episode_id: str) -> list[str]:
         """Ids of the episode's exported segments, in order."""
