@@ -1,9 +1,11 @@
 import json
 import re
+from collections import Counter
 
 import pytest
 from fastapi.testclient import TestClient
 
+from questloop.exploration.archive import Archive, Delta
 from questloop.judges.labels import read_labels
 from questloop.settings import load
 from questloop.storage import keys
@@ -11,7 +13,7 @@ from questloop.storage.store import open_store
 from questloop.web.app import build_app
 from questloop.web.book import RunBook
 
-PAGES = ["/", "/map", "/segments", "/episodes", "/planner", "/judges", "/label"]
+PAGES = ["/", "/map", "/segments", "/episodes", "/archive", "/planner", "/judges", "/label"]
 
 
 def client(store, **flags):
@@ -116,6 +118,35 @@ def test_a_form_that_chooses_all_epochs_is_understood(pages):
 
 def test_the_planners_takeovers_stand_by_outcome(pages):
     assert "takeovers: dialog done" in pages.get("/planner").text
+
+
+def test_the_archive_is_counted_by_room_from_its_index_alone(pages, store):
+    archive = Archive()
+    archive.merge(
+        [
+            Delta(
+                seen=Counter({"g0-r21-k0-m0": 40, "g0-r21-k0-m1": 2, "g4-r06-k1-m1": 1}),
+                chosen=Counter({"g4-r06-k1-m1": 7}),
+                found={
+                    "g0-r21-k0-m0": (1.5, b"one"),
+                    "g0-r21-k0-m1": (9.25, b"two"),
+                    "g4-r06-k1-m1": (3.0, b"three"),
+                },
+            )
+        ]
+    )
+    archive.cells["g0-r21-k0-m0"].state = None
+    archive.write(store, keys.archive(0))
+    store.delete(entry.key for entry in store.list("zelda-models/archive"))  # states are never read
+    first, second = re.findall(r"<tr><th scope=\"row\">.*?</tr>", pages.get("/archive").text)
+    told = [re.sub(r"(<[^>]*>)+", "|", row) for row in (first, second)]
+    assert told[0].startswith("|4:06|1|1|1|7|3.00|")
+    assert told[1].startswith("|0:21|2|1|42|0|9.25|")
+    assert not told[0].endswith("–|")
+    store.put(keys.archive(0), b"{}")
+    refused = client(store).get("/archive")
+    assert refused.status_code == 404
+    assert "no index of an archive" in refused.text
 
 
 def test_a_takeovers_plans_stand_beside_what_became_of_them(pages):

@@ -28,7 +28,7 @@ FLAGS = [
     "--disable-sync",
 ]
 PATIENCE_MS = 180_000  # a busy machine is no fault
-VIEWS = ["/", "/map", "/segments", "/episodes", "/planner", "/judges", "/label", "/nothing"]
+VIEWS = ["/", "/map", "/segments", "/episodes", "/archive", "/planner", "/judges", "/label", "/nothing"]
 LOOKS = {
     "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
@@ -43,6 +43,7 @@ DEMO = {
     "MINIBATCH_SIZE": "256",
     "EXPORT_SEGMENTS_PER_EPOCH": "all",
     "PLANNER": "on",
+    "ARCHIVE_FRACTION": "0.3",
 }
 
 WAITS = """

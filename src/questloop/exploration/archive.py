@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.errors import BadDataError
-from questloop.exploration.cells import CellTracker
+from questloop.exploration.cells import CellTracker, parse_cell_name
 from questloop.game.columns import Columns
 from questloop.game.state_file import SaveState
 from questloop.storage import keys
@@ -206,6 +206,33 @@ class Explorer:
         if found is not None and raw_return <= found[0] + BETTER_BY:
             return False
         return self._archive.improves(name, raw_return)
+
+
+@dataclass(frozen=True)
+class IndexedCell:
+    """A cell as the index lists it; `held`: there is a state to start from."""
+
+    held: bool
+    raw_return: float
+    seen: int
+    chosen: int
+
+
+def read_index(store: Store, key: str) -> dict[str, IndexedCell]:
+    """The cells of the archive whose index is `key`; no state is read.
+
+    Raises `NotFound` where there is none, `BadDataError` where it is damaged.
+    """
+    document = _document(store.get(key), key)
+    try:
+        for name in document["cells"]:
+            parse_cell_name(name)
+    except ValueError as error:
+        raise BadDataError(f"{key} is no index of an archive ({error}); {_REMEDY}") from None
+    return {
+        name: IndexedCell(entry["state"] is not None, entry["raw_return"], entry["seen"], entry["chosen"])
+        for name, entry in document["cells"].items()
+    }
 
 
 _DIGEST = re.compile("[0-9a-f]{64}")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
 from questloop.game.columns import Columns
+
+_NAME = re.compile("g([0-7])-r([0-9a-f]{2})-k([0-9]{1,9})-m([0-9a-f]{1,16})")
 
 
 class CellTracker:
@@ -66,6 +70,18 @@ def cell_name(place: int, keys: int, milestones: int) -> str:
     'g4-r06-k1-m5'
     """
     return f"g{place >> 8}-r{place & 255:02x}-k{keys}-m{milestones:x}"
+
+
+def parse_cell_name(name: str) -> tuple[int, int, int]:
+    """Place, keys and milestones of a name. Raises `ValueError` where it is none.
+
+    >>> parse_cell_name("g4-r06-k1-m5") == (0x4_06, 1, 0b101)
+    True
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{name!r} is no cell")
+    return int(found[1]) << 8 | int(found[2], 16), int(found[3]), int(found[4], 16)
 
 
 def _keys(columns: Columns) -> NDArray[np.int32]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request
@@ -21,6 +23,7 @@ from questloop.pipeline import pictures, table, views
 from questloop.settings import Settings
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import NotFound, Store
+from questloop.web.archive import ArchiveBook
 from questloop.web.book import RunBook
 from questloop.web.charts import calibration, learning_curves, model_charts
 from questloop.web.labels import add_labels
@@ -53,6 +56,7 @@ def build_app(
     app.mount("/static", StaticFiles(packages=[("questloop.web", "static")]), name="static")
     book = RunBook(store)
     rooms = RoomBook(book, settings.game)
+    archive = ArchiveBook(book, settings.game)
     pages = SegmentPages(book)
     draw = Drawing(book, has_fleet=fleet is not None)
 
@@ -166,6 +170,20 @@ def build_app(
     def episode(episode_id: SegmentName) -> HTMLResponse:
         record = book.episode(str(EpisodeId.parse(episode_id)))
         return draw("episode.html", record=record, cards=pages.cards(pages.of_episode(record.id)))
+
+    @app.get("/archive", response_class=HTMLResponse)
+    def the_archive() -> HTMLResponse:
+        epoch, cells = archive.newest()
+        found = archive.rooms(cells)
+        reached = reduce(or_, (room.milestones for room in found), 0)
+        return draw(
+            "archive.html",
+            epoch=epoch,
+            rooms=found,
+            furthest=archive.title(reached),
+            titles={room.milestones: archive.title(room.milestones) for room in found},
+            pictured={room.room for room in found if rooms.picture(room.room) is not None},
+        )
 
     @app.get("/planner", response_class=HTMLResponse)
     def planner() -> HTMLResponse:
