@@ -1,5 +1,6 @@
 """The report of a run that was played without training: what it shows, and that it needs nothing else."""
 
+import posixpath
 import re
 
 import pytest
@@ -7,9 +8,11 @@ from tests.pipeline.playing import play
 
 from questloop import settings
 from questloop.errors import BadDataError
+from questloop.pipeline import report
 from questloop.pipeline.report import REPORT_KEY, render, write_report
 from questloop.pipeline.run import open_run
 from questloop.pipeline.scalars import write_scalars
+from questloop.storage import keys
 from questloop.storage.store import open_store
 
 INFO = {
@@ -52,6 +55,20 @@ def test_a_run_in_one_file(run):
     assert loaded
     assert all(where.startswith(("data:", "#")) for where in loaded), "it asks nobody for anything"
     assert len(page) < 3_000_000
+
+
+def test_a_film_is_in_the_page_and_a_large_one_beside_it(run, monkeypatch):
+    store, chosen = run
+    store.put(keys.film(0, "best"), b"film")
+    parts = []
+    page = render(store, chosen, lambda done, total: parts.append((done, total)))
+    assert "The best episode of epoch 0" in page
+    assert "data:video/mp4;base64,ZmlsbQ==" in page
+    assert parts == [(done, 4) for done in range(5)]
+    monkeypatch.setattr(report, "MOST_FILM_BYTES", 3)
+    page = render(store, chosen)
+    where = re.search('<a href="([^"]+mp4)"', page)[1]
+    assert posixpath.normpath(posixpath.join(posixpath.dirname(REPORT_KEY), where)) == keys.film(0, "best")
 
 
 def test_it_is_written_into_the_store(run):

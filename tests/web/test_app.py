@@ -120,6 +120,28 @@ def test_the_planners_takeovers_stand_by_outcome(pages):
     assert "takeovers: dialog done" in pages.get("/planner").text
 
 
+def test_films_are_listed_and_served_in_parts(pages, store):
+    assert "<video" not in pages.get("/episodes").text
+    store.put(keys.film(0, "best"), b"0123456789")
+    seen = client(store)
+    assert 'src="/films/0/best.mp4"' in seen.get("/episodes").text
+    whole = seen.get("/films/0/best.mp4")
+    assert (whole.status_code, whole.content) == (200, b"0123456789")
+    for asked, status, body, where in [
+        ("bytes=0-", 206, b"0123456789", "bytes 0-9/10"),
+        ("bytes=3-5", 206, b"345", "bytes 3-5/10"),
+        ("bytes=8-99", 206, b"89", "bytes 8-9/10"),
+        ("bytes=-4", 206, b"6789", "bytes 6-9/10"),
+        ("bytes=10-", 416, b"", "bytes */10"),
+        ("bytes=0-1,4-5", 200, b"0123456789", None),
+        ("bytes=-", 200, b"0123456789", None),
+    ]:
+        part = seen.get("/films/0/best.mp4", headers={"Range": asked})
+        assert (part.status_code, part.content, part.headers.get("content-range")) == (status, body, where)
+    assert seen.get("/films/1/best.mp4").status_code == 404
+    assert seen.get("/films/0/..%2Fbest.mp4").status_code == 404
+
+
 def test_the_archive_is_counted_by_room_from_its_index_alone(pages, store):
     archive = Archive()
     archive.merge(

@@ -147,10 +147,12 @@ def report(
     from questloop.pipeline.report import write_report
     from questloop.pipeline.scalars import write_scalars
     from questloop.storage.store import open_store
+    from questloop.telemetry.progress import progress_bar
 
     settings = settings_module.load(config, {"store_url": store})
     where = open_store(settings.store)
-    written = {"report": write_report(where, settings)}
+    with progress_bar("report", "parts") as tell:
+        written = {"report": write_report(where, settings, tell)}
     if tensorboard:
         written["tensorboard"] = str(write_scalars(where, tensorboard))
     print(json.dumps(written) if as_json else "\n".join(written.values()))

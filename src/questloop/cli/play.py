@@ -48,11 +48,13 @@ def play(
     from questloop import settings
     from questloop.game.emulator import Emulator
     from questloop.game.input_script import load_inputs
+    from questloop.game.input_script import steps as divided
     from questloop.game.profiles import profile_for
     from questloop.game.recording import write_film
     from questloop.game.rom import Rom
     from questloop.game.start_states import load_start_states
     from questloop.game.window import KEYS, play_in_window
+    from questloop.telemetry.progress import progress_bar, told
 
     if len([way for way in (checkpoint, script, window) if way]) > 1:
         raise UsageError("play takes one of --checkpoint, --script and --window")
@@ -70,13 +72,18 @@ def play(
     emulator = Emulator(loaded, profile.layout)
     if begin is not None:
         emulator.load(begin)
+    total = steps
     if script:
-        inputs: Iterable[Input] = load_inputs(script)
+        pressed = list(divided(load_inputs(script), game.frame_skip))
+        inputs: Iterable[Input] = pressed
+        total = len(pressed)
     elif checkpoint:
         inputs = _policy(emulator, profile, checkpoint, epoch, steps, seed, game.frame_skip)
     else:
         inputs = _random(steps, seed, game.frame_skip)
-    frames = write_film(output, _film(emulator, inputs, game.frame_skip), _FRAMES_A_SECOND / game.frame_skip)
+    with progress_bar("play", "steps") as tell:
+        film = told(_film(emulator, inputs, game.frame_skip), total, tell)
+        frames = write_film(output, film, _FRAMES_A_SECOND / game.frame_skip)
     print(f"{output}: {frames} frames")
 
 

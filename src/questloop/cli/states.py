@@ -53,6 +53,7 @@ def capture(
         questloop states capture --milestones
     """
     from questloop.game.start_states import StartState, beginnings, write_start_state
+    from questloop.telemetry.progress import progress_bar, told
 
     ways = [way for way in (script, window, pyboy_state, milestones) if way]
     if len(ways) != 1 or bool(name) == milestones:
@@ -64,7 +65,9 @@ def capture(
     if milestones:
         if not profile.walkthrough:
             raise UsageError(f"profile {profile.name} ships no walkthrough; capture states by NAME")
-        items = list(beginnings(rom_, profile, milestones=True))
+        with progress_bar("walkthrough", "states") as tell:
+            states = told(beginnings(rom_, profile, milestones=True), len(profile.milestones) + 1, tell)
+            items = list(states)
     else:
         begin = _named(rom_, profile, folder, from_state) if from_state else None
         state = _play(rom_, profile, begin, script=script, pyboy_state=pyboy_state)
@@ -100,15 +103,19 @@ def verify(rom: RomOption = None, where: WhereOption = None, as_json: JsonOption
     from questloop.game.emulator import PYBOY_VERSION
     from questloop.game.gates import check_game
     from questloop.game.start_states import read_start_states
+    from questloop.telemetry.progress import progress_bar, told
 
     rom_, profile = _game(rom)
+    items = read_start_states(_where(where))
     problems: dict[str, list[str]] = {}
-    for item in read_start_states(_where(where)):
-        try:
-            item.state.require(rom_.sha256, PYBOY_VERSION, profile.layout.hash)
-            problems[item.name] = [finding.reason for finding in check_game(rom_, profile, item, steps=400)]
-        except QuestloopError as error:
-            problems[item.name] = [str(error)]
+    with progress_bar("verify", "states") as tell:
+        for item in told(items, len(items), tell):
+            try:
+                item.state.require(rom_.sha256, PYBOY_VERSION, profile.layout.hash)
+                findings = check_game(rom_, profile, item, steps=400)
+                problems[item.name] = [finding.reason for finding in findings]
+            except QuestloopError as error:
+                problems[item.name] = [str(error)]
     if as_json:
         print(json.dumps([{"name": n, "ok": not found, "problems": found} for n, found in problems.items()]))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from importlib import resources
 from typing import Any
 
@@ -14,11 +15,16 @@ from questloop.game.rom import Rom
 from questloop.pipeline import table, views
 from questloop.pipeline.run import read_run
 from questloop.settings import Settings
+from questloop.storage import keys
 from questloop.storage.commit import committed_epochs, read_commit
 from questloop.storage.keys import MODELS, Stage
 from questloop.storage.store import Store
+from questloop.telemetry.progress import Tell
 
 REPORT_KEY = f"{MODELS}/pipeline/report.html"
+MOST_FILM_BYTES = 4_000_000
+"""A larger film is linked, not put into the page."""
+_PARTS = 4
 
 
 _COLUMNS = [
@@ -38,26 +44,32 @@ _COLUMNS = [
 """Heading and explanation, in the order of `table.COLUMNS`."""
 
 
-def write_report(store: Store, settings: Settings) -> str:
+def write_report(store: Store, settings: Settings, tell: Tell = lambda done, total: None) -> str:
     """Write the report into the store; returns where it is, a path for a folder."""
-    store.put(REPORT_KEY, render(store, settings).encode())
+    store.put(REPORT_KEY, render(store, settings, tell).encode())
     return f"{store.url.rstrip('/')}/{REPORT_KEY}"
 
 
-def render(store: Store, settings: Settings) -> str:
-    """The page. Raises `BadDataError` where the store holds no run."""
+def render(store: Store, settings: Settings, tell: Tell = lambda done, total: None) -> str:
+    """The page; `tell` hears of its parts. Raises `BadDataError` where the store holds no run."""
     run = read_run(store)
+    tell(0, _PARTS)
     profile = profile_for(Rom.load(settings.game.rom_path))
     rows = table.rows(store)
     epochs = [row.epoch for row in rows]
     played = {epoch: _info(store, epoch, Stage.ROLLOUTS) for epoch in epochs}
+    tell(1, _PARTS)
     segments = views.Segments(store)
     gone = retired_epochs(store)
+    maps = views.room_maps(played, segments, gone, profile.room_top)
+    tell(2, _PARTS)
     judged = [number for number in committed_epochs(store, Stage.EVALUATE) if number in epochs]
     learned = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number in epochs]
     model = _info(store, learned[-1], Stage.REWARD_MODEL) if learned else None
     titles = {milestone.key: milestone.title for milestone in profile.milestones}
     milestones = [(titles.get(name, name), counts) for name, counts in views.milestones(played)]
+    best_and_worst = segments.best_and_worst(set(judged) - gone)
+    tell(3, _PARTS)
     page: str = _template().render(
         run=run,
         steps=f"{sum(row.steps for row in rows):,}",
@@ -66,17 +78,19 @@ def render(store: Store, settings: Settings) -> str:
         columns=_COLUMNS,
         rows=[table.cells(row) for row in rows],
         charts=views.curves(played),
-        maps=views.room_maps(played, segments, gone, profile.room_top),
+        maps=maps,
+        film=_film(store),
         epochs=epochs,
         milestones=[item for item in milestones if any(item[1])],
         ahead=[title for title, counts in milestones if not any(counts)],
         planner=views.planner(played),
         takeovers=_takeovers(store, set(epochs) - gone),
         judges=views.judges(_info(store, judged[-1], Stage.EVALUATE)) if judged else [],
-        segments=segments.best_and_worst(set(judged) - gone),
+        segments=best_and_worst,
         calibration=views.calibration(model) if model else None,
         reward_model=views.reward_model(model) if model else [],
     )
+    tell(_PARTS, _PARTS)
     return page
 
 
@@ -95,6 +109,19 @@ def _tiles(rows: list[table.Row], milestones: list[tuple[str, list[int]]]) -> li
         (views.number(last.reward_model_accuracy), "reward model", "held-out pairs ordered as the judges do"),
         (f"{last.steps_per_second:,.0f}", "steps per second", "playing and learning"),
     ]
+
+
+def _film(store: Store) -> dict[str, Any] | None:
+    """The newest film of an epoch's best episode: inside the page, or beside it where it is large."""
+    entries = {entry.key: entry.size for entry in store.list(keys.films_prefix())}
+    named = {key: keys.parse_film(key) for key in entries}
+    best = {found[0]: key for key, found in named.items() if found is not None and found[1] == "best"}
+    if not best:
+        return None
+    epoch, key = max(best.items())
+    if entries[key] > MOST_FILM_BYTES:
+        return {"epoch": epoch, "where": f"../../{key}", "data": None}
+    return {"epoch": epoch, "where": None, "data": base64.b64encode(store.get(key)).decode()}
 
 
 def _takeovers(store: Store, epochs: set[int]) -> list[dict[str, Any]]:

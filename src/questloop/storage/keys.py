@@ -195,6 +195,13 @@ def film(epoch: int, name: str) -> str:
     return video(f"{_epoch(epoch)}-{name}.mp4")
 
 
+def parse_film(key: str) -> tuple[int, str] | None:
+    """Epoch and name of a film; None for another key."""
+    found = re.fullmatch(rf"{films_prefix()}/(epoch_\d+)-([^/]+)\.mp4", key)
+    epoch = parse_epoch(found[1]) if found else None
+    return None if found is None or epoch is None else (epoch, found[2])
+
+
 def films_prefix() -> str:
     return f"{MODELS}/zelda_videos"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -24,6 +24,7 @@ from rich.text import Text
 
 from questloop.telemetry.logs import get_logger
 
+T = TypeVar("T")
 Tell = Callable[[int, int], None]
 """Called with what is done and of how many."""
 
@@ -61,6 +62,14 @@ def progress_bar(title: str, unit: str = "", console: Console | None = None) -> 
         yield tell
     finally:
         bars.stop()
+
+
+def told(items: Iterable[T], total: int, tell: Tell) -> Iterator[T]:
+    """The items, each told of when the next one is asked for."""
+    tell(0, total)
+    for done, item in enumerate(items, 1):
+        yield item
+        tell(done, total)
 
 
 class _Rate(ProgressColumn):

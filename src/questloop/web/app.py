@@ -21,12 +21,14 @@ from questloop.errors import BadDataError, QuestloopError
 from questloop.judges.request import prepare
 from questloop.pipeline import pictures, table, views
 from questloop.settings import Settings
+from questloop.storage import keys
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import NotFound, Store
 from questloop.web.archive import ArchiveBook
 from questloop.web.book import RunBook
 from questloop.web.charts import calibration, learning_curves, model_charts
 from questloop.web.labels import add_labels
+from questloop.web.ranges import ranged
 from questloop.web.rooms import RoomBook
 from questloop.web.security import SecureHeaders
 from questloop.web.segments import Order, SegmentPages, frame_facts
@@ -159,12 +161,24 @@ def build_app(
             raise HTTPException(404, "No picture was stored of this step.")
         return Response(found, media_type="image/png", headers=_FOREVER)
 
+    @app.get("/films/{epoch}/{name}.mp4")
+    def film(epoch: Number, name: SegmentName, request: Request) -> Response:
+        if name not in book.films().get(epoch, ()):
+            raise HTTPException(404, "There is no such film.")
+        return ranged(request, book.store.get(keys.film(epoch, name)), "video/mp4")
+
     @app.get("/episodes", response_class=HTMLResponse)
     def episodes(epoch: Annotated[int | None, Query(ge=0, le=10**9)] = None) -> HTMLResponse:
         exported = book.exported()
         chosen = epoch if epoch in exported else (exported[-1] if exported else None)
         records = book.episodes(chosen) if chosen is not None else ()
-        return draw("episodes.html", epoch=chosen, epochs=list(reversed(exported)), records=records)
+        return draw(
+            "episodes.html",
+            epoch=chosen,
+            epochs=list(reversed(exported)),
+            records=records,
+            films=book.films().get(chosen, []) if chosen is not None else [],
+        )
 
     @app.get("/episodes/{episode_id}", response_class=HTMLResponse)
     def episode(episode_id: SegmentName) -> HTMLResponse:

@@ -97,6 +97,14 @@ class RunBook:
             for epoch in self.epochs()
         ]
 
+    def films(self) -> dict[int, list[str]]:
+        """Names of the films that `questloop video` made, by epoch, the newest epoch first."""
+        keys_ = self._fresh("films", lambda: [entry.key for entry in self.store.list(keys.films_prefix())])
+        found: dict[int, list[str]] = {}
+        for epoch, name in sorted(filter(None, map(keys.parse_film, keys_)), key=lambda film: -film[0]):
+            found.setdefault(epoch, []).append(name)
+        return found
+
     def segments(self, epoch: int) -> tuple[str, ...]:
         """Ids of the epoch's exported segments."""
         if epoch not in self.exported():
