@@ -3,12 +3,15 @@ import time
 from dataclasses import replace
 
 import pytest
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
 
 from questloop.episodes.exporter import Exporter
 from questloop.errors import DiskFullError, UnavailableError
 from questloop.storage import keys
 from questloop.storage.keys import SegmentId
 from questloop.storage.store import open_store
+from questloop.telemetry import logs
 
 
 @pytest.fixture
@@ -44,6 +47,17 @@ class Faulty:
 @pytest.fixture
 def faulty(store):
     return Faulty(store)
+
+
+def test_a_line_of_a_thread_says_which_run_epoch_and_segment(faulty, short, recording):
+    faulty.error = UnavailableError("away")
+    with capture_logs(processors=[merge_contextvars]) as lines, logs.context(run="r1", epoch=3):
+        exporter = Exporter(faulty, recording, threads=1, patience_s=0.0)
+        exporter.submit(short[0])
+        with pytest.raises(UnavailableError, match="away"):
+            exporter.close()
+    failed = next(line for line in lines if line["event"].startswith("upload failed"))
+    assert (failed["run"], failed["epoch"], failed["segment"]) == ("r1", 3, str(short[0].id))
 
 
 @pytest.mark.parametrize("kind", ["folder", pytest.param("s3", marks=pytest.mark.integration)])

@@ -3,9 +3,30 @@
 import io
 
 from rich.console import Console
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
 
-from questloop.pipeline.display import print_table
+from questloop.pipeline.context import open_context
+from questloop.pipeline.display import Display, print_table
 from questloop.pipeline.table import COLUMNS, Row
+from questloop.settings import load
+from questloop.storage.keys import Stage
+from questloop.telemetry.logs import get_logger
+
+
+def test_what_a_stage_logs_says_which_run_epoch_and_stage(tmp_path):
+    log = get_logger("test")
+    with (
+        capture_logs(processors=[merge_contextvars]) as lines,
+        open_context(load(flags={"store_url": str(tmp_path)})) as context,
+    ):
+        with Display(context).stage(3, Stage.EVALUATE):
+            log.warning("inside")
+        log.warning("between")
+    inside, between = (line for line in lines if line["event"] in ("inside", "between"))
+    assert (inside["run"], inside["epoch"], inside["stage"]) == (context.run.run, 3, "evaluate")
+    assert between["run"] == context.run.run
+    assert "epoch" not in between
 
 
 def test_the_closing_table_fits_a_terminal_of_80_columns():

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from questloop.errors import QuestloopError, UnavailableError
 from questloop.storage import keys
 from questloop.storage.commit import to_json
 from questloop.storage.store import Store, StoredObject
-from questloop.telemetry import metrics
+from questloop.telemetry import logs, metrics
 from questloop.telemetry.logs import get_logger
 
 PATIENCE_S = 300.0
@@ -59,7 +60,9 @@ class Exporter:
         self._error: Exception | None = None
         self._stopped = threading.Event()
         self._threads = [
-            threading.Thread(target=self._work, name=f"export-{number}", daemon=True)
+            threading.Thread(
+                target=copy_context().run, args=(self._work,), name=f"export-{number}", daemon=True
+            )
             for number in range(threads)
         ]
         for thread in self._threads:
@@ -112,8 +115,9 @@ class Exporter:
                 return
             metrics.export_queue_depth.set(self._queue.qsize())
             try:
-                self._exported.append(self._export(segment))
-                log.debug("segment exported", segment=str(segment.id))
+                with logs.context(segment=str(segment.id)):
+                    self._exported.append(self._export(segment))
+                    log.debug("segment exported")
                 metrics.segments_exported_total.inc()
             except Exception as error:
                 self._error = self._error or error

@@ -10,7 +10,7 @@ from questloop.pipeline.run import Run, open_run
 from questloop.settings import Settings
 from questloop.storage.lease import FencedStore, Lease
 from questloop.storage.store import Store, open_store
-from questloop.telemetry import metrics
+from questloop.telemetry import logs, metrics
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Context:
 def open_context(settings: Settings) -> Iterator[Context]:
     """Open the store and its run, and hold the lease meanwhile; publish metrics where METRICS_PORT says so.
 
+    Lines logged inside carry the run.
+
     Raises `LeaseHeld` where another pipeline writes the store, and what `open_store` and `open_run` raise.
     """
     store = open_store(settings.store)
@@ -39,7 +41,7 @@ def open_context(settings: Settings) -> Iterator[Context]:
     run = open_run(store, settings)
     server = metrics.publish(settings.telemetry)
     try:
-        with Lease.acquire(store, run.run) as lease:
+        with logs.context(run=run.run), Lease.acquire(store, run.run) as lease:
             yield Context(settings, FencedStore(store, lease), run, lease)
     finally:
         if server is not None:

@@ -15,6 +15,7 @@ from questloop.pipeline.context import Context
 from questloop.pipeline.table import COLUMNS, LEGEND, Row, cells, rows
 from questloop.storage import keys
 from questloop.storage.keys import Stage
+from questloop.telemetry import logs
 from questloop.telemetry.progress import ProgressFile, Tell, progress_bar
 from questloop.training.plan import EpochProgress
 
@@ -32,11 +33,17 @@ class Display:
 
     @contextmanager
     def stage(self, epoch: int, stage: Stage) -> Iterator[StageDisplay]:
-        """Show a stage while it runs; what ends it with an error stands in `progress.json`."""
+        """Show a stage while it runs; what ends it with an error stands in `progress.json`.
+
+        Lines logged inside carry epoch and stage.
+        """
         title = f"epoch {epoch} {_TITLES[stage]}"
         self.say(title)
         try:
-            with progress_bar(title, _UNITS[stage], self._console) as tell:
+            with (
+                logs.context(epoch=epoch, stage=stage.value),
+                progress_bar(title, _UNITS[stage], self._console) as tell,
+            ):
                 yield StageDisplay(self, epoch, stage, tell)
         except Exception as error:
             self._file.error(f"{title}: {error}")
