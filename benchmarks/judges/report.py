@@ -90,6 +90,7 @@ def main() -> None:
         "format_share": {
             moment: mean(run["said"][moment]["format_share"] for run in runs if moment in run["said"])
             for moment in MOMENTS
+            if any(moment in run["said"] for run in runs)
         },
         "validation": {
             str(run["seed"]): {moment: said["validation"] for moment, said in run["said"].items()}
