@@ -13,8 +13,12 @@ import pytest
 
 from questloop.serving.background import AppServer
 from questloop.settings import load
+from questloop.storage import keys
+from questloop.storage.commit import commit_stage, to_json
+from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import open_store
 from questloop.web.app import build_app
+from questloop.web.book import RunBook
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -53,6 +57,17 @@ while not pathlib.Path(sys.argv[1]).exists():
     time.sleep(0.1)
 print("all done")
 """
+
+MANY = 10_000
+ALL_LINKS = """async order => {
+  const found = [];
+  for (let page = 1; page <= 167; page++) {
+    const answer = await fetch(`/segments?epoch=1&order=${order}&page=${page}`);
+    const list = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const link of list.querySelectorAll("main .cards a")) found.push(link.pathname.split("/").pop());
+  }
+  return found;
+}"""
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
@@ -116,6 +131,34 @@ def watched(tmp_path_factory, browser):
         yield server.root_url
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory, judged):
+    """A copy of a judged run with one more epoch: 10,000 segments, the newest 120 with their pictures."""
+    store = open_store(str(shutil.copytree(judged, tmp_path_factory.mktemp("many") / "store")))
+    book = RunBook(store)
+    source = book.manifest(book.segments(0)[0])
+    line = book.scores(0)[source.segment_id]
+    objects, lines = [], []
+    for number in range(MANY):
+        episode = EpisodeId("r1", 1, number // 100, number % 100)
+        name = str(SegmentId(episode, 0, 1))
+        pictured = number >= MANY - 120
+        changed = {"segment_id": name, "episode_id": str(episode), "epoch": 1, "fence": 1}
+        if pictured:
+            for file in source.files:
+                data = store.get(keys.segment_file(source.segment_id, file.name))
+                store.put(keys.segment_file(name, file.name), data)
+        else:
+            changed |= {"pngs": 0, "files": ()}
+        objects.append(store.put(keys.manifest(name), to_json(source.model_copy(update=changed))))
+        scored = {"segment_id": name, "episode_id": str(episode), "weighted": number / MANY}
+        lines.append(line.model_copy(update=scored).model_dump_json())
+    commit_stage(store, 1, Stage.ROLLOUTS, 1, objects, book.info(0, Stage.ROLLOUTS) | {"epoch": 1})
+    scores = store.put(keys.scores(1), "\n".join(lines).encode())
+    commit_stage(store, 1, Stage.EVALUATE, 1, [scores], book.info(0, Stage.EVALUATE))
+    return store
+
+
 @pytest.mark.parametrize("name", LOOKS)
 def test_every_view_of_a_run_is_whole_accessible_and_fits(watched, look, name):
     with look(name) as page:
@@ -152,6 +195,21 @@ def test_the_list_is_filtered_by_its_form(watched, look):
         page.get_by_role("button", name="Show").click()
         page.wait_for_url("**order=disputed**")
         assert page.locator("main .cards li").count() > 0
+
+
+def test_ten_thousand_segments_are_listed_and_all_are_reached(many, look):
+    settings = load(flags={"store_url": many.url})
+    with AppServer(build_app(many, settings)) as server, look() as page:
+        for path in ("", "&order=best", "", "&order=best&page=99"):
+            page.goto(f"{server.root_url}/segments?epoch=1{path}", wait_until="load")
+            took = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
+            print(f"/segments?epoch=1{path}: {took:.0f} ms until all in sight is loaded")
+            page.get_by_text(f"{MANY:,} segments").wait_for()
+            assert page.locator("main .cards li").count() == 60
+        for order in ("newest", "best"):
+            page.goto(f"{server.root_url}/segments?epoch=1&order={order}&page=10000")
+            page.get_by_text("page 167 of 167").wait_for()
+            assert set(page.evaluate(ALL_LINKS, order)) == set(RunBook(many).segments(1))
 
 
 def test_a_page_follows_a_dashboard_that_comes_back(judged, browser):
