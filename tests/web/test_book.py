@@ -1,5 +1,10 @@
 from collections import Counter
 
+import pytest
+
+from questloop.errors import BadDataError
+from questloop.judges.scores import read_scores
+from questloop.storage import keys
 from questloop.storage.commit import commit_stage, read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import StoredObject
@@ -55,6 +60,22 @@ def test_many_lookers_cost_the_store_one_listing(store):
     now[0] = FRESH_S
     book.state()
     assert counted.asked["list"] == 2 * first
+
+
+def test_scores_are_parsed_line_by_line_and_are_those_of_the_file(store):
+    found = RunBook(store).scores(0)
+    every = read_scores(store, 0)
+    assert dict(found) == {line.segment_id: line for line in every}
+    key, broken = keys.scores(0), every[0].segment_id
+    lines = store.get(key).splitlines(keepends=True)
+    store.put(key, b"".join([lines[0].replace(b'"epoch":0', b'"epoch":"x"'), *lines[1:]]))
+    found = RunBook(store).scores(0)
+    assert found[every[1].segment_id] == every[1]
+    with pytest.raises(BadDataError, match=r"scores\.jsonl line 1: epoch"):
+        found[broken]
+    store.put(key, b"no score\n")
+    with pytest.raises(BadDataError, match=r"scores\.jsonl line 1"):
+        RunBook(store).scores(0)
 
 
 def test_a_new_epoch_is_seen(store):

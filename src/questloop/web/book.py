@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.episodes.segment import EpisodeRecord, Manifest, parse_record
 from questloop.errors import BadDataError
-from questloop.judges.scores import SegmentScores, read_scores
+from questloop.judges.scores import ScoreLines, SegmentScores
 from questloop.pipeline import table
 from questloop.pipeline.judging import outcomes
 from questloop.pipeline.run import Run, read_run
@@ -120,13 +120,11 @@ class RunBook:
         scores = self.scores(epoch)
         return {name: line.weighted for name, line in scores.items() if line.weighted is not None}
 
-    def scores(self, epoch: int) -> dict[str, SegmentScores]:
+    def scores(self, epoch: int) -> Mapping[str, SegmentScores]:
         """What the judges said, by segment; empty where the epoch is not judged."""
         if epoch not in self.epochs(Stage.EVALUATE) or epoch not in self.exported():
             return {}
-        return self.once(
-            ("scores", epoch), lambda: {line.segment_id: line for line in read_scores(self.store, epoch)}
-        )
+        return self.once(("scores", epoch), lambda: ScoreLines(self.store, epoch))
 
     def episodes(self, epoch: int) -> tuple[EpisodeRecord, ...]:
         """The episodes that the epoch touched."""
