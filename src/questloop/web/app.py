@@ -188,6 +188,7 @@ def build_app(
     @app.get("/archive", response_class=HTMLResponse)
     def the_archive() -> HTMLResponse:
         epoch, cells = archive.newest()
+        rooms.search()
         found = archive.rooms(cells)
         reached = reduce(or_, (room.milestones for room in found), 0)
         return draw(

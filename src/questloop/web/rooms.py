@@ -50,7 +50,7 @@ class RoomBook:
 
     def maps(self) -> list[tuple[str, list[RoomCell]]]:
         """The overworld as it lies, and all other rooms eight to a row."""
-        self._search()
+        self.search()
         visits = views.room_visits(self._book.so_far())
         most = max(visits.values(), default=1)
         above = sorted(room for room in visits if room[0] == OVERWORLD and visits[room])
@@ -73,7 +73,7 @@ class RoomBook:
             ),
         ]
 
-    def _search(self) -> None:
+    def search(self) -> None:
         """Look through the epochs not searched yet; another page waits for it rather than search too."""
         with self._lock:
             played = self._book.played()
