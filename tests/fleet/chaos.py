@@ -37,7 +37,7 @@ from questloop.errors import UsageError
 from questloop.fleet import bus, jobs, machines
 from questloop.fleet.database import Database, DatabaseUnavailable
 from questloop.fleet.models import Job, JobEvent
-from questloop.fleet.states import JobStatus
+from questloop.fleet.states import JobStatus, VMState
 from questloop.settings import FleetSettings
 
 from .loopback import LoopbackMachine, client_key
@@ -178,8 +178,18 @@ class Chaos:
             "LOG_DIR": str(self.folder / "logs"),
         }
         self._revive()
+        await self._all_polled()
         self.requests = [self._request(number) for number in range(self.scale.jobs)]
         await self._submit(self._due(0))
+
+    async def _all_polled(self) -> None:
+        """Wait until the poller has found every machine ready: daemons that cannot start prove nothing."""
+        for _ in range(300):
+            if all(vm.state is VMState.READY for vm in machines.find(self.db)):
+                return
+            await asyncio.sleep(1)
+        said = (self.folder / "poller.log").read_text()[-1000:]
+        raise RuntimeError(f"the poller does not find the machines ready; it said: {said}")
 
     def _request(self, number: int) -> dict[str, object]:
         draw = self.random
