@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from questloop.exploration.archive import IndexedCell, read_index
 from questloop.exploration.cells import parse_cell_name
+from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.pipeline.pictures import Room
@@ -69,7 +71,10 @@ class ArchiveBook:
 
     def title(self, milestones: int) -> str:
         """The milestone that comes last in the game; empty where none holds."""
-        profile = profile_for(Rom.load(self._game.rom_path))
-        names = profile.milestone_names(milestones)
-        titles = {milestone.key: milestone.title for milestone in profile.milestones}
+        names = self._profile.milestone_names(milestones)
+        titles = {milestone.key: milestone.title for milestone in self._profile.milestones}
         return titles[names[-1]] if names else ""
+
+    @cached_property
+    def _profile(self) -> Profile:
+        return profile_for(Rom.load(self._game.rom_path))
