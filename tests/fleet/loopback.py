@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import uuid
 from pathlib import Path
 
@@ -162,7 +163,8 @@ class LoopbackMachine:
             cwd=self.home,
             env={
                 "HOME": str(self.home),
-                "PATH": f"{self.home}/bin:{os.environ['PATH']}",
+                # This Python first: a version manager's `python3` is a script that takes long to start.
+                "PATH": f"{self.home}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "QUESTLOOP_BOOT_ID_FILE": f"{self.home}/boot_id",
             },
             stdin=asyncio.subprocess.PIPE,

@@ -59,6 +59,26 @@ def test_many_dispatchers_place_every_job_once(db):
     check_consistent(db)
 
 
+def test_a_job_that_another_process_holds_is_left_to_it(db, monkeypatch):
+    """It was passed over, so there may be room for it; parked, it would be hidden from its holder."""
+    if db.is_sqlite:
+        pytest.skip("SQLite has one writer at a time")
+    add_vm(db, "vm", 1)
+    held, large = submit(db), submit(db, gpus=2)
+    holder = db.engine.connect()
+    holder.execute(text("SELECT 1 FROM jobs WHERE job_id = :held FOR UPDATE"), {"held": held})
+    real = claims._park
+
+    def park(*arguments):
+        holder.rollback()  # it could not take the job, and is about to look again
+        return real(*arguments)
+
+    monkeypatch.setattr(claims, "_park", park)
+    assert claim(db) == Idle(parked=1)
+    holder.close()
+    assert (status(db, held), status(db, large)) == ("queued", "pending")
+
+
 def test_priority_then_age(db):
     add_vm(db, "vm", 3)
     low = submit(db)

@@ -113,9 +113,9 @@ class Fleet:
         return job
 
     def processes(self):
-        """What runs on the machines but what answers the poller, which goes with its connection."""
+        """What runs on the machines but what answers looks, which goes with its connection."""
         found = set().union(*(machine.processes() for machine in self.machines.values()))
-        return {pid for pid in found if b"polls" not in _command_line(pid)}
+        return {pid for pid in found if b"serve" not in _command_line(pid)}
 
     def journal(self, name="m0"):
         path = self.machines[name].home / ".questloop/journal.jsonl"

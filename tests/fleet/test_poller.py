@@ -84,13 +84,13 @@ async def test_a_sick_machine_spoils_no_other(fleet):
 async def test_an_answer_that_is_none_spoils_no_other(fleet, answer, monkeypatch):
     await fleet.add("odd")
     await fleet.add("well")
-    real = agent.poll
+    real = agent.look
 
-    async def poll(transport, request):
-        reply = await real(transport, request)
+    async def look(transport, command, request):
+        reply = await real(transport, command, request)
         return answer if transport is await fleet.poller.pool.get(machines.get(fleet.db, "odd")) else reply
 
-    monkeypatch.setattr(agent, "poll", poll)
+    monkeypatch.setattr(agent, "look", look)
     polled = await fleet.poll()
     assert polled["odd"].state is VMState.UNREACHABLE
     assert "cannot be read" in polled["odd"].state_detail

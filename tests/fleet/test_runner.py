@@ -105,10 +105,12 @@ async def test_a_job_runs_detached_and_leaves_its_exit_status_and_log(machine):
 
 
 async def test_launching_twice_starts_once(machine):
-    script = sh("echo started >> ../../../../count; sleep 30")
+    script = sh("echo started >> ../../../../count; echo up > up; sleep 600")
     states = await asyncio.gather(*(machine.launch(script) for _ in range(4)))
     assert {state["state"] for state in states} == {"running"}
-    await asyncio.sleep(0.2)
+    await machine.written("work/up")
+    await machine.call("kill", job_id="j", attempt=1)
+    await machine.ended()
     assert (machine.home / ".questloop/count").read_text() == "started\n"
 
 
@@ -250,12 +252,25 @@ async def test_job_ids_cannot_leave_the_folder(machine):
         await machine.launch(["true"], job_id="../x")
 
 
-async def test_polls_answers_a_line_for_a_line(machine):
-    request = {"queries": {}, "timeout_s": 5}
-    await agent.poll(machine.transport, request)
-    line = json.dumps(request).encode() + b"\n"
-    result = await machine.transport.run(["python3", "-I", "-S", agent.source()[0], "polls"], 2 * line)
-    assert [json.loads(answer)["smi"] for answer in result.stdout.splitlines()] == [{}, {}]
+async def test_serve_answers_a_line_for_a_line(machine):
+    await machine.launch(["sleep", "600"])
+    lines = [
+        ["poll", {"queries": {}, "timeout_s": 5}],
+        ["watch", {"attempts": [{"job_id": "j", "attempt": 1}]}],
+        ["watch", {"attempts": [{"job_id": "k", "attempt": 2}]}],
+    ]
+    request = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    result = await machine.transport.run(["python3", "-I", "-S", agent.source()[0], "serve"], request)
+    poll, running, absent = (json.loads(answer) for answer in result.stdout.splitlines())
+    assert poll["smi"] == {}
+    assert running["attempts"]["1"]["state"] == "running"
+    assert absent["attempts"] == {"2": {"state": "absent"}}
+
+
+async def test_only_looks_are_served(machine):
+    """A launch forks a process that stays; it gets a process of its own."""
+    with pytest.raises(agent.RunnerError, match="KeyError: 'launch'"):
+        await agent.look(machine.transport, "launch", {})
 
 
 async def test_a_hanging_nvidia_smi_is_started_once(machine, monkeypatch):
@@ -267,7 +282,9 @@ async def test_a_hanging_nvidia_smi_is_started_once(machine, monkeypatch):
     monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
     machine.transport = LocalTransport(machine.home)  # takes its PATH when it is made
     queries = {"gpus": ["--query-gpu=index"], "apps": ["--query-compute-apps=pid"]}
-    first = await machine.call("poll", queries=queries, timeout_s=0.5)
+    first = await machine.call(
+        "poll", queries=queries, timeout_s=3
+    )  # a slow machine takes a while to start it
     second = await machine.call("poll", queries=queries, timeout_s=0.5)
     assert first["smi"]["error"] == second["smi"]["error"] == "hung"
     assert first["boot_id"]

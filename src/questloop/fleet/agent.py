@@ -36,9 +36,9 @@ async def call(transport: Transport, command: str, request: dict[str, Any]) -> d
     return await _call(transport, transport.run, command, json.dumps(request).encode())
 
 
-async def poll(transport: Transport, request: dict[str, Any]) -> dict[str, Any]:
-    """Poll by the runner's loop there, which is started where none runs and kept for the next poll."""
-    return await _call(transport, transport.ask, "polls", json.dumps(request).encode() + b"\n")
+async def look(transport: Transport, command: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Watch or poll by a runner there that is kept for the next look, and started where none runs."""
+    return await _call(transport, transport.ask, "serve", json.dumps([command, request]).encode() + b"\n")
 
 
 async def _call(

@@ -142,14 +142,16 @@ def claim(db: Database, policy: ClaimPolicy) -> Claimed | Idle:
         moment, starving = _moment_and_starving(session, policy.starving_s)
         slots = open_slots(session, policy.stale_poll_s, with_room=starving is None)
         kept_free = None if starving is None else machine_to_keep_free(starving[1], slots)
+        room = _most_room(slots)
         unfit: list[Demand] = []
         contended = False
         parked = 0
         while True:
-            job = session.connection().execute(_best_waiting(slots, unfit)).first()
+            job = session.connection().execute(waiting_query(tuple(unfit), *room)).first()
             if job is None:
-                # What was passed over because of another process is not parked: a slot may be free for it.
-                return Idle(contended, parked if contended else parked + _park(session, moment, None))
+                # A job that another process held is not parked: there may be room for it, and that process
+                # may have failed to take it and be about to look again.
+                return Idle(contended, parked + _park(session, moment, not_(_within(*room))))
             demand = Demand(job.gpus, job.memory_mb, job.shared)
             kept = kept_free if starving and starving[0] != job.job_id else None
             options = choices(demand, slots, policy.placement, kept)
@@ -159,7 +161,7 @@ def claim(db: Database, policy: ClaimPolicy) -> Claimed | Idle:
                     return Claimed(attempt, job.job_id)
                 contended = True
             if not options:
-                parked += _park(session, moment, demand)
+                parked += _park(session, moment, _asks_for(demand))
             unfit.append(demand)
 
 
@@ -180,9 +182,8 @@ def waiting_query(
 ) -> Select[*tuple[Any, ...]]:
     """The best waiting job that asks for at most `max_gpus`, or for a CPU slot if `cpu`, locked."""
     job = _jobs.c
-    fits = job.gpus.between(1, max_gpus)
     query = select(job.job_id, job.status, job.gpus, job.memory_mb, job.shared).where(
-        _WAITING, or_(fits, job.gpus == 0) if cpu else fits
+        _WAITING, _within(max_gpus, cpu)
     )
     for demand in excluded:
         query = query.where(not_(_asks_for(demand)))
@@ -232,7 +233,8 @@ def recount(session: Session, vm_id: int) -> None:
     session.connection().execute(update(_vms).where(_vms.c.id == vm_id).values(available_gpus=free))
 
 
-def _best_waiting(slots: list[SlotView], unfit: list[Demand]) -> Select[*tuple[Any, ...]]:
+def _most_room(slots: list[SlotView]) -> tuple[int, bool]:
+    """The most open GPUs of one machine, and whether a CPU slot is open."""
     room: dict[int, int] = {}
     cpu = False
     for slot in slots:
@@ -242,7 +244,7 @@ def _best_waiting(slots: list[SlotView], unfit: list[Demand]) -> Select[*tuple[A
             cpu = cpu or not slot.claims
         else:
             room[slot.vm_id] = room.get(slot.vm_id, 0) + 1
-    return waiting_query(tuple(unfit), max(room.values(), default=0), cpu)
+    return max(room.values(), default=0), cpu
 
 
 def _moment_and_starving(session: Session, starving_s: float) -> tuple[datetime, tuple[str, Demand] | None]:
@@ -343,15 +345,19 @@ def _occupy(session: Session, demand: Demand, choice: Choice, moment: datetime) 
     return taken.rowcount > 0
 
 
-def _park(session: Session, moment: datetime, demand: Demand | None) -> int:
-    """Make queued jobs that nothing is free for pending: those of one demand, or all."""
-    waiting = select(_jobs.c.job_id).where(_QUEUED)
-    if demand is not None:
-        waiting = waiting.where(_asks_for(demand))
+def _park(session: Session, moment: datetime, asking: ColumnElement[bool]) -> int:
+    """Make queued jobs pending that ask for what is not free."""
+    waiting = select(_jobs.c.job_id).where(_QUEUED, asking)
     waiting = waiting.order_by(*_RANK).limit(PARK_AT_ONCE).with_for_update(skip_locked=True)
     return move_many(
         session, waiting, JobStatus.QUEUED, JobStatus.PENDING, "no_free_slot", pending_since=moment
     )
+
+
+def _within(max_gpus: int, cpu: bool) -> ColumnElement[bool]:
+    gpus = _jobs.c.gpus
+    some = gpus.between(1, max_gpus)
+    return or_(some, gpus == 0) if cpu else some
 
 
 def _asks_for(demand: Demand) -> ColumnElement[bool]:

@@ -120,7 +120,7 @@ class GPUPoller:
         transport = await self.pool.get(vm)
         timeout_s = max(0.5, min(self.settings.poll_timeout_s, self.settings.ssh_timeout_s - 2))
         queries = nvidia_smi.MIG_QUERIES if vm.id in self._mig else nvidia_smi.QUERIES
-        reply = await agent.poll(transport, {"queries": queries, "timeout_s": timeout_s})
+        reply = await agent.look(transport, "poll", {"queries": queries, "timeout_s": timeout_s})
         driver = nvidia_smi.read(reply["smi"], reply["own_pids"])
         if driver.mig and vm.id not in self._mig:
             self._mig.add(vm.id)

@@ -15,24 +15,22 @@ the folder that this file lies in (`~/.questloop`):
     watch     how attempts stand; takes new deadlines; ends what a dead runner left behind
     kill      end an attempt with its whole process group; one never launched can then no longer be
     poll      boot id, nvidia-smi's answers (never two at once), processes that belong to attempts
-    polls     the same for a request a line, an answer a line each, until the input ends or is silent for long
     outputs   what lies in the attempt's output folder
     prune     remove folders of attempts that ended long ago
+    serve     watch and poll, which come again and again: `[COMMAND, REQUEST]` a line, an answer a line, until
+              the input ends or is silent for long
+
+A command is a process of its own, so modules that few of them use are imported there.
 """
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
 import time
-import traceback
-import urllib.request
 
 BASE = os.path.dirname(os.path.abspath(__file__))
 BOOT_ID_FILE = os.environ.get("QUESTLOOP_BOOT_ID_FILE", "/proc/sys/kernel/random/boot_id")
@@ -44,11 +42,11 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def main():
     command = sys.argv[1] if len(sys.argv) > 1 else ""
-    if command not in COMMANDS and command != "polls":
-        sys.exit(f"usage: runner.py {'|'.join(COMMANDS)}|polls < request.json")
+    if command not in COMMANDS and command != "serve":
+        sys.exit(f"usage: runner.py {'|'.join(COMMANDS)}|serve < request.json")
     os.umask(0o077)
-    if command == "polls":
-        return polls()
+    if command == "serve":
+        return serve()
     request = json.load(sys.stdin)
     json.dump(COMMANDS[command](request), sys.stdout)
 
@@ -107,11 +105,13 @@ def kill(request):
         return state_of(folder, None)
 
 
-def polls():
-    """Poll for every line. The alarm ends us where the other side has gone without a word."""
+def serve():
+    """Answer every line. The alarm ends us where the other side has gone without a word."""
+    looks = {"watch": watch, "poll": poll}
     signal.alarm(SILENCE_S)
     for line in sys.stdin:
-        print(json.dumps(poll(json.loads(line))), flush=True)
+        command, request = json.loads(line)
+        print(json.dumps(looks[command](request)), flush=True)
         signal.alarm(SILENCE_S)
 
 
@@ -140,6 +140,8 @@ def outputs(request):
 
 
 def prune(request):
+    import shutil
+
     removed = 0
     jobs = os.path.join(BASE, "jobs")
     for job_id in os.listdir(jobs) if os.path.isdir(jobs) else []:
@@ -213,6 +215,8 @@ def start(folder, request, locks):
             Runner(folder, request, locks).run(write_end)
             code = 0
         except BaseException:
+            import traceback
+
             with open(os.path.join(folder, "log"), "a") as log:
                 traceback.print_exc(file=log)
         finally:
@@ -238,6 +242,8 @@ class Runner:
         self.heartbeat = -1
 
     def run(self, ready):
+        import ctypes
+
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         null = os.open(os.devnull, os.O_RDWR)
@@ -496,6 +502,8 @@ def job_lock(job_id):
 
 def ask_smi(request, lock):
     """Answers by the names of the queries, or why there are none."""
+    import subprocess
+
     end = time.monotonic() + request["timeout_s"]
     if not wait_until(lambda: try_lock(lock), request["timeout_s"]):
         return {"error": "hung", "detail": "an nvidia-smi started earlier has not returned"}
@@ -509,6 +517,8 @@ def ask_smi(request, lock):
 
 
 def run_smi(arguments, end, lock):
+    import subprocess
+
     process = subprocess.Popen(
         ["nvidia-smi", *arguments],
         stdin=subprocess.DEVNULL,
@@ -526,6 +536,9 @@ def run_smi(arguments, end, lock):
 
 
 def download(url, path):
+    import shutil
+    import urllib.request
+
     if not url.startswith(("https://", "http://")):
         raise ValueError("not an http URL: " + url)
     with urllib.request.urlopen(url, timeout=60) as source, open(path + ".part", "wb") as target:

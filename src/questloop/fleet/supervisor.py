@@ -80,7 +80,7 @@ class Supervisor:
             for item in assignments
         ]
         try:
-            reply = await agent.call(transport, "watch", {"attempts": items})
+            reply = await agent.look(transport, "watch", {"attempts": items})
         except QuestloopError as error:
             await self._out_of_reach(vm, assignments, error)
             return
