@@ -1,6 +1,7 @@
 """Tests see no setting of the machine they run on."""
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -23,6 +24,7 @@ hypothesis.settings.load_profile("busy machine")
 
 
 TESTS = Path(__file__).parent
+TEARDOWN_S = 300
 LONGEST = (
     *("integration/test_loop.py", "reward_model/test_train.py", "training/test_trainer.py"),
     *("fleet/test_dispatcher.py", "grpo/test_train.py", "pipeline/test_audit.py", "docs/test_scripts.py"),
@@ -35,6 +37,22 @@ def pytest_collection_modifyitems(items):
     """The files that take longest first: a file runs in one process, and none of them shall begin last."""
     rank = {TESTS / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """A net under hangs of its own: pytest-timeout takes down the one of a test that has failed."""
+
+    def hang(*_):
+        pytest.fail(f"the teardown took more than {TEARDOWN_S} s")
+
+    before = signal.signal(signal.SIGALRM, hang)
+    signal.alarm(TEARDOWN_S)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(autouse=True)

@@ -156,7 +156,8 @@ class LoopbackMachine:
         task.add_done_callback(self._commands_running.discard)
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
-        child = await asyncio.create_subprocess_exec(
+        # Shielded: a start that is cancelled half way waits for ever (Python 3.11).
+        starting = asyncio.create_subprocess_exec(
             "/bin/sh",
             "-c",
             process.command or "",
@@ -172,6 +173,7 @@ class LoopbackMachine:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
+        child = await asyncio.shield(starting)
         asked = asyncio.create_task(_pass_on(process.stdin, child.stdin, end=True))
         try:
             await asyncio.gather(

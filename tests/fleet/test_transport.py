@@ -66,6 +66,14 @@ async def test_both_kinds_keep_the_contract(transport):
     assert (await transport.run(["stat", "-c", "%a", "a/b/file"])).stdout == b"600\n"
 
 
+async def test_files_put_at_once_under_one_name_are_whole(transport):
+    """As when several jobs are launched on a machine that has no runner yet."""
+    contents = [bytes([number]) * 200_000 for number in range(8)]
+    await asyncio.gather(*(transport.put("a/file", content) for content in contents))
+    assert await transport.read_from("a/file", 0) in contents
+    assert (await transport.run(["ls", "a"])).stdout == b"file\n"
+
+
 async def test_arguments_reach_the_program_as_they_are(transport):
     values = ["a b", "x'; touch m; '", "$(touch m)", "two\nlines", "-rf", "", "*", '"', "\\"]
     result = await transport.run(["printf", "%s\\0", *values])

@@ -11,8 +11,11 @@ import contextlib
 import os
 import shlex
 import stat
+import subprocess
 import sys
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -112,32 +115,21 @@ class LocalTransport:
         # Jobs find the `questloop` of this very installation.
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         self._environment = {**os.environ, "HOME": str(self.home), "PATH": path}
+        # Threads, since asyncio's own processes can hang when they are cancelled while they start (3.11).
+        self._commands = ThreadPoolExecutor(_SESSIONS, "local-command")
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
         """See `Transport.run`."""
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                cwd=self.home,
-                env=self._environment,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            done = await loop.run_in_executor(self._commands, self._run, argv, stdin)
         except FileNotFoundError:
             return Result(127, b"", f"{argv[0]}: not found\n".encode())
         except OSError as error:
             raise TransportError(f"{argv[0]}: {error.strerror}") from None
-        try:
-            stdout, stderr = await asyncio.wait_for(process.communicate(stdin), self.timeout_s)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        except subprocess.TimeoutExpired:
             raise TransportError(f"no answer within {self.timeout_s:.0f} s") from None
-        assert process.returncode is not None
-        return Result(process.returncode, stdout, stderr)
+        return Result(done.returncode, done.stdout, done.stderr)
 
     async def ask(self, argv: Sequence[str], line: bytes) -> Result:
         """See `Transport.ask`: a command of its own for every line."""
@@ -152,15 +144,27 @@ class LocalTransport:
         return await asyncio.to_thread(self._read, self.home / path, offset, limit)
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """End the threads; what runs still is not waited for."""
+        self._commands.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, argv: Sequence[str], stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            timeout=self.timeout_s,
+            cwd=self.home,
+            env=self._environment,
+            start_new_session=True,
+        )
 
     @staticmethod
     def _put(path: Path, data: bytes, mode: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-        partial.write_bytes(data)
-        partial.chmod(mode)
-        partial.replace(path)
+        part = Path(_part_of(str(path)))
+        part.write_bytes(data)
+        part.chmod(mode)
+        part.replace(path)
 
     @staticmethod
     def _read(path: Path, offset: int, limit: int) -> bytes:
@@ -217,10 +221,10 @@ class SSHTransport:
             parent = str(Path(path).parent)
             if parent != ".":
                 await files.makedirs(parent, asyncssh.SFTPAttrs(permissions=0o700), exist_ok=True)
-            partial = f"{path}.{os.getpid()}.part"
-            async with files.open(partial, "wb", asyncssh.SFTPAttrs(permissions=mode)) as file:
+            part = _part_of(path)
+            async with files.open(part, "wb", asyncssh.SFTPAttrs(permissions=mode)) as file:
                 await file.write(data)
-            await files.posix_rename(partial, path)
+            await files.posix_rename(part, path)
 
     async def read_from(self, path: str, offset: int, limit: int = _CHUNK) -> bytes:
         """See `Transport.read_from`."""
@@ -400,6 +404,11 @@ class TransportPool:
 def _algorithms(key: asyncssh.SSHKey) -> list[str]:
     name = key.get_algorithm()
     return ["rsa-sha2-256", "rsa-sha2-512"] if name == "ssh-rsa" else [name]
+
+
+def _part_of(path: str) -> str:
+    """Where a file is written before it takes its place: another one each time, for writers at once."""
+    return f"{path}.{uuid.uuid4().hex}.part"
 
 
 def _words(error: Exception) -> str:
