@@ -1,5 +1,7 @@
 """The learner: its loss is RLlib's, it learns, and it refuses what is not finite."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -141,6 +143,19 @@ def test_curiosity_is_rewarded_after_a_first_rollout_that_warms_it_up(make_confi
         learner.update(training_data=TrainingData(batch=as_rllib(batch)))
         losses.append(learner.statistics["curiosity_loss"])
     assert losses[-1] < 0.8 * losses[0]
+
+
+def test_a_rollout_that_cannot_be_written_to_is_learned_from(make_config, make_learner):
+    """As one runner's comes out of Ray's object store; torch warns of such arrays, once a process."""
+    config = make_config()
+    config.rnd_coef = 0.5
+    runner, learner = make_learner(config)
+    for _ in range(2):
+        rollout = copy.deepcopy(runner.sample(32, learner.module.get_state()).rollout)
+        for array in vars(rollout).values():
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)
+        learner.update(training_data=TrainingData(batch=as_rllib(learner.prepare(rollout))))
 
 
 def test_a_learner_goes_on_from_anothers_arrays(make_config, make_learner):

@@ -43,7 +43,7 @@ class Curiosity:
         """
         t, n, size = obs.shape
         flat = obs.reshape(t * n, size)
-        error = self._error(torch.from_numpy(np.ascontiguousarray(flat))).numpy().reshape(t, n)
+        error = self._error(torch.from_numpy(np.require(flat, requirements=["C", "W"]))).numpy().reshape(t, n)
         self._moments.update(flat)
         return self._scale(error)
 

@@ -327,7 +327,7 @@ class QuestLearner(PPOTorchLearner):
         return shaped
 
     def _tensor(self, array: NDArray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self._device)
 
 
 def as_rllib(batch: TrainBatch) -> MultiAgentBatch:
