@@ -17,7 +17,7 @@ from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.episodes.segment import EpisodeRecord, Manifest, parse_record
 from questloop.errors import BadDataError
-from questloop.judges.scores import ScoreLines, SegmentScores
+from questloop.judges.scores import Ranks, ScoreLines, SegmentScores
 from questloop.pipeline import table
 from questloop.pipeline.judging import outcomes
 from questloop.pipeline.run import Run, read_run
@@ -117,14 +117,17 @@ class RunBook:
 
     def weighted(self, epoch: int) -> dict[str, float]:
         """The judges' weighted score by segment, of those that have one."""
-        scores = self.scores(epoch)
-        return {name: line.weighted for name, line in scores.items() if line.weighted is not None}
+        ranks = self._ranks(epoch)
+        return {name: line.weighted for name, line in ranks.items() if line.weighted is not None}
+
+    def agreement(self, epoch: int) -> dict[str, float]:
+        """How far the judges agree, by segment, of those that two judged."""
+        ranks = self._ranks(epoch)
+        return {name: line.agreement for name, line in ranks.items() if line.agreement is not None}
 
     def scores(self, epoch: int) -> Mapping[str, SegmentScores]:
         """What the judges said, by segment; empty where the epoch is not judged."""
-        if epoch not in self.epochs(Stage.EVALUATE) or epoch not in self.exported():
-            return {}
-        return self.once(("scores", epoch), lambda: ScoreLines(self.store, epoch))
+        return self._score_lines(epoch) or {}
 
     def episodes(self, epoch: int) -> tuple[EpisodeRecord, ...]:
         """The episodes that the epoch touched."""
@@ -138,6 +141,15 @@ class RunBook:
     def outcomes(self, epoch: int) -> dict[str, bool]:
         """Whether a milestone followed, by segment, where it is known by now."""
         return self.once(("outcomes", epoch, self.epochs()), lambda: outcomes(self.reader, epoch))
+
+    def _score_lines(self, epoch: int) -> ScoreLines | None:
+        if epoch not in self.epochs(Stage.EVALUATE) or epoch not in self.exported():
+            return None
+        return self.once(("scores", epoch), lambda: ScoreLines(self.store, epoch))
+
+    def _ranks(self, epoch: int) -> dict[str, Ranks]:
+        lines = self._score_lines(epoch)
+        return {} if lines is None else self.once(("ranks", epoch), lines.ranks)
 
     def _stages(self, epoch: int) -> tuple[Stage, ...]:
         return tuple(stage for stage in Stage if epoch in self.epochs(stage))

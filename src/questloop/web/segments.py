@@ -46,12 +46,7 @@ class SegmentPages:
         if order is Order.NEWEST:
             return [name for number in epochs for name in reversed(self._book.segments(number))]
         if order is Order.DISPUTED:
-            agreement = {
-                name: line.agreement
-                for number in epochs
-                for name, line in self._book.scores(number).items()
-                if line.agreement is not None
-            }
+            agreement = {name: value for each in epochs for name, value in self._book.agreement(each).items()}
             return sorted(agreement, key=lambda name: (agreement[name], name))
         scores = {name: score for number in epochs for name, score in self._book.weighted(number).items()}
         sign = -1 if order is Order.BEST else 1
