@@ -20,7 +20,7 @@ from .kills import kill_campaign
 from .pipeline import EPOCHS, Fake, Tally
 
 LANES = (("kills", "s3", "disk", "judges", "nan"), ("game", "files", "writers", "clocks"))
-"""Run side by side, in two processes that take about equally long."""
+"""Run side by side, a process each."""
 PARTS = tuple(part for lane in LANES for part in lane)
 
 

@@ -157,7 +157,7 @@ class LoopbackMachine:
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
         # Shielded: a start that is cancelled half way waits for ever (Python 3.11).
-        starting = asyncio.create_subprocess_exec(
+        start = asyncio.create_subprocess_exec(
             "/bin/sh",
             "-c",
             process.command or "",
@@ -173,7 +173,12 @@ class LoopbackMachine:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        child = await asyncio.shield(starting)
+        starting = asyncio.ensure_future(start)
+        try:
+            child = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            (await starting).kill()
+            raise
         asked = asyncio.create_task(_pass_on(process.stdin, child.stdin, end=True))
         try:
             await asyncio.gather(

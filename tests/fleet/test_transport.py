@@ -74,6 +74,41 @@ async def test_files_put_at_once_under_one_name_are_whole(transport):
     assert (await transport.run(["ls", "a"])).stdout == b"file\n"
 
 
+async def test_a_look_that_is_cut_off_spares_the_next_connection(machine):
+    """As when another command's time ran out: that closes the connection, and the next opens a new one."""
+    transport = SSHTransport(row(machine))
+    script = ["sh", "-c", "while read -r line; do sleep $line; echo done; done"]
+    assert (await transport.ask(script, b"0\n")).stdout == b"done\n"
+    look = asyncio.create_task(transport.ask(script, b"60\n"))
+    await asyncio.sleep(0.3)
+    await transport.close()
+    innocent = asyncio.create_task(transport.run(["sh", "-c", "sleep 5; echo well"]))
+    with pytest.raises(TransportError):
+        await look
+    assert (await innocent).stdout == b"well\n"
+    await transport.close()
+
+
+async def test_looks_at_the_same_time_leave_one_process(machine):
+    transport = SSHTransport(row(machine))
+    script = ["sh", "-c", "while read -r line; do sleep 0.2; echo done; done"]
+    results = await asyncio.gather(*(transport.ask(script, b"x\n") for _ in range(3)))
+    assert {result.stdout for result in results} == {b"done\n"}
+    for _ in range(200):
+        if len(machine._commands_running) == 1:
+            break
+        await asyncio.sleep(0.05)
+    assert len(machine._commands_running) == 1
+    await transport.close()
+
+
+async def test_a_closed_local_transport_says_so(tmp_path):
+    transport = LocalTransport(tmp_path)
+    await transport.close()
+    with pytest.raises(TransportError, match="closed"):
+        await transport.run(["true"])
+
+
 async def test_arguments_reach_the_program_as_they_are(transport):
     values = ["a b", "x'; touch m; '", "$(touch m)", "two\nlines", "-rf", "", "*", '"', "\\"]
     result = await transport.run(["printf", "%s\\0", *values])

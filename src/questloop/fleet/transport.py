@@ -28,7 +28,8 @@ from questloop.fleet.states import TransportKind
 
 T = TypeVar("T")
 _CHUNK = 1 << 20
-_SESSIONS = 8  # OpenSSH takes ten a connection; one is for files
+_SESSIONS = 7  # OpenSSH takes ten a connection: one is for files, one for looks, one is to spare
+_LOCAL_COMMANDS = 8
 _REOPEN_PAUSES_S = (0.1, 0.3, 1.0, 2.0)
 
 
@@ -116,13 +117,15 @@ class LocalTransport:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         self._environment = {**os.environ, "HOME": str(self.home), "PATH": path}
         # Threads, since asyncio's own processes can hang when they are cancelled while they start (3.11).
-        self._commands = ThreadPoolExecutor(_SESSIONS, "local-command")
+        self._commands = ThreadPoolExecutor(_LOCAL_COMMANDS, "local-command")
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
         """See `Transport.run`."""
         loop = asyncio.get_running_loop()
         try:
             done = await loop.run_in_executor(self._commands, self._run, argv, stdin)
+        except RuntimeError:  # by a pool that made another transport since
+            raise TransportError("the transport was closed") from None
         except FileNotFoundError:
             return Result(127, b"", f"{argv[0]}: not found\n".encode())
         except OSError as error:
@@ -144,8 +147,8 @@ class LocalTransport:
         return await asyncio.to_thread(self._read, self.home / path, offset, limit)
 
     async def close(self) -> None:
-        """End the threads; what runs still is not waited for."""
-        self._commands.shutdown(wait=False, cancel_futures=True)
+        """Take no more commands. Python's end waits for those that run, `timeout_s` at most."""
+        self._commands.shutdown(wait=False)
 
     def _run(self, argv: Sequence[str], stdin: bytes) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
@@ -193,7 +196,7 @@ class SSHTransport:
         async with self._sessions, self._translated():
             connection = await self._connected()
             source = {"input": stdin} if stdin else {"stdin": asyncssh.DEVNULL}
-            done = await _open(connection.run, shlex.join(argv), **source)
+            done = await _open(connection, connection.run, shlex.join(argv), **source)
         return self._result(done)
 
     async def ask(self, argv: Sequence[str], line: bytes) -> Result:
@@ -203,12 +206,14 @@ class SSHTransport:
             connection = await self._connected()
             # Put back only after a whole answer: what is left of one given up is not the next one's.
             kept = self._kept.pop(command, None)
-            process = await _open(connection.create_process, command) if kept is None else kept
+            process = await _open(connection, connection.create_process, command) if kept is None else kept
             answer = await _answer(process, line)
-            if not answer and kept is not None:
-                process = await _open(connection.create_process, command)
+            if not answer and kept is not None and not connection.is_closed():
+                process = await _open(connection, connection.create_process, command)
                 answer = await _answer(process, line)
             if answer:
+                if other := self._kept.pop(command, None):  # of a look at the same time
+                    other.close()
                 self._kept[command] = process
                 return Result(0, answer, b"")
             done = await process.wait()
@@ -268,14 +273,17 @@ class SSHTransport:
 
     @contextlib.asynccontextmanager
     async def _translated(self) -> AsyncIterator[None]:
+        used = self._connection
+        if used is not None and used.is_closed():
+            used = None
         try:
             async with asyncio.timeout(self.timeout_s):
                 yield
         except asyncssh.HostKeyNotVerifiable:
-            await self.close()
+            await self._give_up(used)
             raise ChangedHostKeyError(self.vm.name) from None
         except TimeoutError:
-            await self.close()
+            await self._give_up(used)
             raise TransportError(f"{self._address}: no answer within {self.timeout_s:.0f} s") from None
         except asyncssh.PermissionDenied as error:
             raise TransportError(
@@ -283,11 +291,18 @@ class SSHTransport:
                 f"half into authorized_keys of {self.vm.user} there"
             ) from None
         except (OSError, asyncssh.Error) as error:
-            await self.close()
+            await self._give_up(used)
             raise TransportError(f"{self._address}: {_words(error)}") from None
 
+    async def _give_up(self, used: asyncssh.SSHClientConnection | None) -> None:
+        """Close the connection that failed, but not one that was opened in its place since."""
+        if used is None or self._connection is used:
+            await self.close()
 
-async def _open(how: Callable[..., Awaitable[T]], command: str, **options: Any) -> T:
+
+async def _open(
+    connection: asyncssh.SSHClientConnection, how: Callable[..., Awaitable[T]], command: str, **options: Any
+) -> T:
     """Start a command, again where the server would not open a session: then nothing of it was started.
 
     sshd counts a session until it has torn it down, so one more can be refused for a moment (MaxSessions).
@@ -296,6 +311,8 @@ async def _open(how: Callable[..., Awaitable[T]], command: str, **options: Any) 
         try:
             return await how(command, encoding=None, **options)
         except asyncssh.ChannelOpenError:
+            if connection.is_closed():
+                raise
             await asyncio.sleep(pause_s)
     return await how(command, encoding=None, **options)
 
