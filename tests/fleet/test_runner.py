@@ -282,9 +282,8 @@ async def test_a_hanging_nvidia_smi_is_started_once(machine, monkeypatch):
     monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
     machine.transport = LocalTransport(machine.home)  # takes its PATH when it is made
     queries = {"gpus": ["--query-gpu=index"], "apps": ["--query-compute-apps=pid"]}
-    first = await machine.call(
-        "poll", queries=queries, timeout_s=3
-    )  # a slow machine takes a while to start it
+    # Time enough to start it on a slow machine.
+    first = await machine.call("poll", queries=queries, timeout_s=3)
     second = await machine.call("poll", queries=queries, timeout_s=0.5)
     assert first["smi"]["error"] == second["smi"]["error"] == "hung"
     assert first["boot_id"]
