@@ -15,7 +15,9 @@ STARTS = ("start", "sword", "key", "essence")
 def played(curriculum, reached, total):
     """Record `total` episodes from the newest start, the last `reached` of them successful."""
     return [
-        curriculum.record(curriculum.starts[curriculum.stage], index >= total - reached)
+        curriculum.record(
+            curriculum.starts[curriculum.stage], {curriculum.goal} if index >= total - reached else set()
+        )
         for index in range(total)
     ]
 
@@ -49,7 +51,19 @@ def test_a_stage_begins_with_no_episodes():
 def test_episodes_from_other_starts_do_not_count():
     curriculum = Curriculum(STARTS)
     played(curriculum, 20, 20)
-    assert not any(curriculum.record("start", True) for _ in range(100))
+    assert not any(curriculum.record("start", {"key"}) for _ in range(100))
+
+
+def test_a_milestone_that_was_passed_by_does_not_hold_the_stage_up():
+    curriculum = Curriculum(STARTS)
+    assert [curriculum.record("start", {"key"}) for _ in range(20)][-1]
+    assert curriculum.goal == "key"
+
+
+def test_milestones_before_the_stage_do_not_count():
+    curriculum = Curriculum(STARTS)
+    played(curriculum, 20, 20)
+    assert not any(curriculum.record("sword", {"start", "sword"}) for _ in range(100))
 
 
 def test_the_last_start_has_no_goal_and_stays():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ class Curriculum:
     """Start states in the order of play; stage k begins at `starts[k]` and has the milestone `starts[k + 1]`.
 
     `starts[0]` is the beginning, every other start is the state at the milestone of its name. The stage
-    advances when 40% of its last 20 episodes reached its milestone.
+    advances when 40% of its last 20 episodes reached its milestone, or one that comes later: a milestone that
+    can be passed by, such as a talk, must not hold the others up.
     """
 
     def __init__(self, starts: Sequence[str]) -> None:
@@ -42,14 +43,14 @@ class Curriculum:
             return self.starts[self.stage]
         return self.starts[int(rng.integers(len(self.starts)))]
 
-    def record(self, start: str, reached: bool) -> bool:
-        """Note an episode from `start` and whether it reached `goal`; True where that advances the stage.
+    def record(self, start: str, reached: Collection[str]) -> bool:
+        """Note an episode from `start` and the milestones it reached; True where that advances the stage.
 
         Only episodes from the newest start count.
         """
         if self.goal is None or start != self.starts[self.stage]:
             return False
-        self._reached.append(reached)
+        self._reached.append(any(name in reached for name in self.starts[self.stage + 1 :]))
         if len(self._reached) < EPISODES or sum(self._reached) < SHARE * EPISODES:
             return False
         self.stage += 1

@@ -256,14 +256,12 @@ class Trainer:
                     metrics.milestone_total.labels(name).inc()
 
     def _note_episodes(self, report: SlotReport) -> None:
-        """Tell the curriculum which finished episodes reached its goal."""
+        """Tell the curriculum which milestones the finished episodes reached."""
         if self._curriculum is None:
             return
         for start, reached in zip(report.finished_starts, report.finished_milestones, strict=True):
-            goal = self._curriculum.goal
-            if goal is not None:
-                bit = self.world.milestones.index(goal)
-                self._curriculum.record(start, bool(reached >> bit & 1))
+            names = {name for bit, name in enumerate(self.world.milestones) if reached >> bit & 1}
+            self._curriculum.record(start, names)
 
     def _progress(self, plan: EpochPlan, step: int, seconds: float, curve: list[CurvePoint]) -> EpochProgress:
         return EpochProgress(
@@ -350,6 +348,7 @@ def quest_config(settings: Settings, world: World, layout: Layout, seed: int) ->
     config = QuestConfig().play(
         world.build, world.observation_space, world.action_space, layout.rollout_steps
     )
+    config.action_mask = world.action_mask
     config.record = world.recording is not None
     if world.plays_by_plan or world.hint_interval:
         keyless = settings.llm.model_copy(update={"llm_api_key": None})  # RLlib writes its configuration
