@@ -24,6 +24,8 @@ from questloop.training.world import game_world
 
 PPO_EPOCHS = 4
 BATCH = 4096
+UPDATES = 4
+"""of a round, which is an epoch of its own"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Ours:
         settings = load(
             flags={
                 "seed": seed,
+                "export_segments_per_epoch": _budget(),
                 "ppo_epochs": PPO_EPOCHS,
                 "rnd_coef": 0.5 if parts.rnd else 0.0,
                 "shaping_coef": 1.0 if parts.shaping else 0.0,
@@ -62,6 +65,8 @@ class Ours:
         self._epoch, self._step = 0, 0
         self._digest: str | None = None
         self.reports: list[EpochReport] = []
+        self.epoch_rates: list[float] = []
+        """steps a second of each `run`, with what its end waits for: export and checkpoint"""
         self.run(1)
         self.startup_seconds = time.perf_counter() - began
         if parts.shaping:
@@ -82,10 +87,19 @@ class Ours:
             "bench", self._epoch, 1, self._seed, self._step, self._step + updates * BATCH, self._digest
         )
         report = self._trainer.run_epoch(plan, lambda _: marks.append(time.perf_counter()))
+        self.epoch_rates.append(updates * BATCH / (time.perf_counter() - marks[0]))
         self._epoch, self._step = self._epoch + 1, report.step_end
         self.reports.append(report)
         steps = (report.step_end - report.step_start) / report.updates
         return [steps / (after - before) for before, after in pairwise(marks)]
+
+
+def _budget() -> int:
+    """Segments that a round may export: as many a step as the defaults of a longer epoch allow."""
+    default = load()
+    budget = default.store.export_segments_per_epoch
+    assert budget != "all"
+    return round(budget * UPDATES * BATCH / default.loop.epoch_steps)
 
 
 def _reward_model() -> bytes:

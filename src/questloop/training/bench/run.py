@@ -15,7 +15,7 @@ from questloop.game.start_states import StartStates
 from questloop.training.autoscale import machine_cores
 from questloop.training.bench import game
 from questloop.training.bench.figures import BenchReport, Figure, describe_machine
-from questloop.training.bench.ours import Ours, Parts
+from questloop.training.bench.ours import UPDATES, Ours, Parts
 from questloop.training.bench.peers import Peer, StableBaselines3, StockRLlib
 from questloop.training.bench.scaling import sampling_rates
 from questloop.training.cluster import start_local
@@ -23,7 +23,6 @@ from questloop.training.cluster import start_local
 Say = Callable[[str], None]
 
 _ROUNDS, _ROUNDS_FULL = 3, 9
-_UPDATES = 4
 _RAW_SECONDS = 2.0
 _RAY_SLOTS = 16  # actors of every contestant stay alive between rounds
 _FULL_FRAMES = 30_000_000
@@ -130,11 +129,14 @@ def _contest(starts: StartStates, rounds: int, say: Say, everything: bool) -> _R
             found.add("raw_one_core", [raw.steps_per_second(_RAW_SECONDS / 2, processes=1)])
             # The limit before and after what is compared with it: a shared machine's speed drifts.
             limits = [raw.steps_per_second(_RAW_SECONDS)]
-            found.add("ours", contestants["ours"].run(_UPDATES))
+            found.add("ours", contestants["ours"].run(UPDATES))
             limits.append(raw.steps_per_second(_RAW_SECONDS))
             found.add("raw", limits)
             for name in list(contestants)[1:]:
-                found.add(name, contestants[name].run(1 if name == "first_design" else _UPDATES))
+                found.add(name, contestants[name].run(1 if name == "first_design" else UPDATES))
+            for name, contestant in contestants.items():
+                if isinstance(contestant, Ours):
+                    found.add(f"{name}_epoch", contestant.epoch_rates[-1:])
         exporting = contestants.get("ours_with_export")
         if isinstance(exporting, Ours):
             found.add("segments_per_minute", [_per_minute(exporting, "segments")])
@@ -165,7 +167,7 @@ def _training_figures(busy: _Rounds, shipped: _Rounds) -> dict[str, Figure]:
         "steps_per_minute_shipped": shipped.rate("ours", 60),
         "rllib_steps_per_minute": busy.rate("rllib", 60),
         "sb3_steps_per_minute": busy.rate("sb3", 60),
-        "export_ratio": busy.ratio("ours_with_export", "ours", 0.90),
+        "export_ratio": busy.ratio("ours_with_export_epoch", "ours_epoch", 0.90),
         "export_segments_per_minute": busy.rate("segments_per_minute"),
         "export_pngs_per_minute": busy.rate("pngs_per_minute"),
         "startup_s": busy.rate("startup_s"),
