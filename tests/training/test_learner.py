@@ -175,6 +175,29 @@ def test_a_learner_goes_on_from_anothers_arrays(make_config, make_learner):
             np.testing.assert_array_equal(mine[name], theirs[name])
 
 
+def test_observations_are_whitened_by_the_first_rollout_and_no_other(make_config, make_learner):
+    runner, learner = make_learner(make_config())
+    train(runner, learner, 1)
+    centre, scale = learner.network.centre.clone(), learner.network.scale.clone()
+    assert (scale != 1).any()
+    train(runner, learner, 2)
+    assert torch.equal(learner.network.centre, centre)
+    assert torch.equal(learner.network.scale, scale)
+
+
+def test_a_policy_from_before_whitening_goes_on_with_what_it_saw(make_config, make_learner):
+    runner, learner = make_learner(make_config())
+    policy, moments, curiosity = learner.arrays()
+    counts = learner.counts()
+    for name in ("centre", "scale", "closed"):
+        del policy[name]
+    del counts["whitened"]
+    learner.load_arrays(policy, moments, curiosity)
+    learner.load_counts(counts)
+    train(runner, learner, 1)
+    assert (learner.network.scale == 1).all()
+
+
 def test_a_nan_observation_is_named_and_nothing_is_updated(make_config, make_learner):
     runner, learner = make_learner(make_config())
     rollout = runner.sample(32, learner.module.get_state()).rollout

@@ -27,6 +27,8 @@ def test_logits_are_those_of_the_network():
     with torch.no_grad():
         network.policy[-1].weight.mul_(100)
         obs = np.random.default_rng(0).uniform(-1, 1, (5, OBSERVATION_SIZE)).astype(np.float32)
+        network.whiten(torch.from_numpy(obs[:4]))
+        network.closed[6] = -1e9
         expected = network.logits(torch.from_numpy(obs)).numpy()
     np.testing.assert_allclose(
         Player(arrays(network), np.random.default_rng(0)).logits(obs), expected, atol=1e-4

@@ -40,6 +40,7 @@ class QuestConfig(PPOConfig):
         super().__init__(algo_class=algo_class or QuestPPO)
         self.batch_env: Callable[[int], BatchEnv] | None = None
         self.rollout_steps = 64
+        self.action_mask: tuple[bool, ...] | None = None
         self.record = False
         self.planning: Callable[[Any], tuple[Takeovers | None, Hints | None]] | None = None
         self.rnd_coef = 0.0
@@ -76,7 +77,10 @@ class QuestConfig(PPOConfig):
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         images = self.observation_space is not None and len(self.observation_space.shape) == 3
-        return RLModuleSpec(module_class=VisualModule if images else VectorModule)
+        return RLModuleSpec(
+            module_class=VisualModule if images else VectorModule,
+            model_config={"action_mask": self.action_mask},
+        )
 
 
 @dataclass

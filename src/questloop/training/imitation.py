@@ -110,6 +110,12 @@ class Imitation:
         moved = {name: getattr(self, name).to(device) for name in ("obs", "action", "awr", "gap", "target")}
         return replace(self, **moved)
 
+    def among(self, offered: Tensor) -> Imitation:
+        """Without steps whose action `offered` bool[A] leaves out: a planner may press any button."""
+        kept = offered[self.action]
+        names = ("obs", "action", "awr", "gap", "target")
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
+
     def policy_loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """What is added to the policy's loss; `logits` are those of `rows`."""
         logp = torch.log_softmax(logits, dim=-1).gather(1, self.action[rows, None]).squeeze(1)

@@ -62,6 +62,7 @@ class QuestLearner(PPOTorchLearner):
         )
         self.curiosity = self._make_curiosity() if self.config.rnd_coef else None
         self.curiosity_warm = False
+        self.whitened = False
         self._fitter = Fitter(THREADS)
         self.shaper = Shaper.off()
         self._shaper_before: Shaper | None = None
@@ -107,6 +108,9 @@ class QuestLearner(PPOTorchLearner):
             require_finite(field, getattr(rollout, field))
         self.statistics = {}
         observations = self._tensor(_flat(rollout.observations, rollout.final_obs))
+        if not self.whitened:  # the policy is still uniform to within a percent, whatever it sees
+            self.network.whiten(observations)
+            self.whitened = True
         vectors = _flat(rollout.vectors, rollout.final_vectors)
         if self._shaper_before is not None:
             change = self.shaper(vectors) - self._shaper_before(vectors)
@@ -158,7 +162,9 @@ class QuestLearner(PPOTorchLearner):
 
     def load_arrays(self, policy: Arrays, moments: Arrays, curiosity: Arrays) -> None:
         """Take over what `arrays` gave; a part that was switched on since then starts fresh."""
-        self.network.load_state_dict({name: torch.from_numpy(value) for name, value in policy.items()})
+        known = {name: torch.from_numpy(value) for name, value in policy.items()}
+        before = {name: buffer for name, buffer in self.network.named_buffers() if name not in known}
+        self.network.load_state_dict(known | before)
         if self.curiosity is not None and curiosity:
             self.curiosity.load_state_dict(curiosity)
         for name, parameter in self._optimized().items():
@@ -189,6 +195,7 @@ class QuestLearner(PPOTorchLearner):
             "updates": self._weights_seq_no,
             "minibatches": self.minibatches.bit_generator.state,
             "curiosity_warm": self.curiosity_warm,
+            "whitened": self.whitened,
         }
 
     def load_counts(self, counts: dict[str, Any]) -> None:
@@ -196,6 +203,7 @@ class QuestLearner(PPOTorchLearner):
         self._weights_seq_no = counts["updates"]
         self.minibatches.bit_generator.state = counts["minibatches"]
         self.curiosity_warm = counts["curiosity_warm"]
+        self.whitened = counts.get("whitened", True)  # a policy from before saw observations as they are
 
     # Fitting
 
@@ -270,6 +278,9 @@ class QuestLearner(PPOTorchLearner):
             self.config.gamma,
             self.sil_coef,
         ).to(self._device)
+        imitation = imitation.among(self.network.closed == 0)
+        if not len(imitation.action):
+            return None
         self.statistics["awr_weight"] = float(imitation.awr.mean())
         self.statistics["sil_gap"] = float(imitation.gap.mean())
         return imitation

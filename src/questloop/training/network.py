@@ -10,7 +10,13 @@ from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor, nn
 
+from questloop.training.versions import WHITE_MOST
+
 HIDDEN = (256, 256)
+SPREAD_LEAST = 0.1
+"""A component that hardly varies is not blown up beyond this."""
+CLOSED = -1e9
+"""Logit of an action that the profile does not offer: finite, since 0 * inf has no gradient."""
 _Layer = TypeVar("_Layer", nn.Linear, nn.Conv2d)
 
 
@@ -19,24 +25,41 @@ class VectorModule(TorchRLModule, ValueFunctionAPI):
 
     Policy and critic share no layer: returns reach the tens here, and their gradients would drown the
     policy's; apart, the critic can also be re-fitted alone when the potential changes.
+
+    Both see the observation whitened by mean and spread of the first rollout: a key is 0.25 of a component
+    that is 0 nearly always, and beside positions that vary by 1 a network would be long in finding it.
     """
 
     shares_layers = False
     policy: nn.Module
     critic: nn.Module
+    centre: Tensor
+    scale: Tensor
+    closed: Tensor
 
     def setup(self) -> None:
         size, actions = self.observation_space.shape[0], int(self.action_space.n)
         self.policy = mlp(size, actions, gain=0.01)
         self.critic = mlp(size, 2, gain=1.0)
+        self.register_buffer("centre", torch.zeros(size))
+        self.register_buffer("scale", torch.ones(size))
+        self.register_buffer("closed", closed(self.model_config, actions))
 
     def logits(self, obs: Tensor) -> Tensor:
         """`[B, actions]` of `obs[B, D]`."""
-        return self.policy(obs)
+        return self.policy(self._white(obs)) + self.closed
 
     def values(self, obs: Tensor) -> Tensor:
         """`[B, 2]`: extrinsic and intrinsic value of `obs[B, D]`."""
-        return self.critic(obs)
+        return self.critic(self._white(obs))
+
+    def whiten(self, obs: Tensor) -> None:
+        """See observations by the mean and spread of `obs[B, D]` from now on."""
+        self.centre.copy_(obs.mean(0))
+        self.scale.copy_(1 / obs.std(0).clamp(min=SPREAD_LEAST))
+
+    def _white(self, obs: Tensor) -> Tensor:
+        return ((obs - self.centre) * self.scale).clamp(-WHITE_MOST, WHITE_MOST)
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Those that no action depends on."""
@@ -69,9 +92,10 @@ class VisualModule(VectorModule):
             size = self.trunk(torch.zeros(1, *self.observation_space.shape)).shape[1]
         self.policy = _head(size, actions, gain=0.01)
         self.critic = _head(size, 2, gain=1.0)
+        self.register_buffer("closed", closed(self.model_config, actions))
 
     def logits(self, obs: Tensor) -> Tensor:
-        return self.policy(self._see(obs))
+        return self.policy(self._see(obs)) + self.closed
 
     def values(self, obs: Tensor) -> Tensor:
         return self.critic(self._see(obs))
@@ -79,10 +103,19 @@ class VisualModule(VectorModule):
     def logits_and_values(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Both, with one look at `obs`."""
         seen = self._see(obs)
-        return self.policy(seen), self.critic(seen)
+        return self.policy(seen) + self.closed, self.critic(seen)
+
+    def whiten(self, obs: Tensor) -> None:
+        """Pixels are seen as they are."""
 
     def _see(self, obs: Tensor) -> Tensor:
         return self.trunk(obs.float() / 255)
+
+
+def closed(model_config: Any, actions: int) -> Tensor:
+    """`[actions]`, what is added to the logits: `CLOSED` for those that `action_mask` leaves out, else 0."""
+    mask = model_config.get("action_mask") if isinstance(model_config, dict) else None
+    return torch.zeros(actions) if mask is None else torch.where(torch.tensor(mask), 0.0, CLOSED)
 
 
 def _head(inputs: int, outputs: int, gain: float) -> nn.Sequential:

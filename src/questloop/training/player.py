@@ -12,7 +12,7 @@ from questloop.game.observation import OBSERVATION_SIZE
 from questloop.storage import keys
 from questloop.storage.store import Store
 from questloop.training.checkpoint import STATE, Arrays, read_checkpoint
-from questloop.training.versions import VECTOR
+from questloop.training.versions import VECTOR, WHITE_MOST
 
 Floats = NDArray[np.float32]
 
@@ -31,14 +31,19 @@ class Player:
             raise BadDataError(
                 "the checkpoint's policy does not read the vector observation; train one that does"
             )
+        self._centre = policy.get("centre", np.float32(0))
+        self._scale = policy.get("scale", np.float32(1))
+        self._closed = policy.get("closed", np.float32(0))
         self._rng = rng
 
     def logits(self, obs: Floats) -> Floats:
         """`[B, actions]` of `obs` f32[B, 128]."""
         *hidden, (weight, bias) = self._layers
+        obs = np.clip((obs - self._centre) * self._scale, -WHITE_MOST, WHITE_MOST)
         for hidden_weight, hidden_bias in hidden:
             obs = np.tanh(obs @ hidden_weight.T + hidden_bias)
-        return obs @ weight.T + bias
+        logits: Floats = obs @ weight.T + bias + self._closed
+        return logits
 
     def act(self, obs: Floats) -> NDArray[np.uint8]:
         """Actions u8[B], sampled: `argmax(logits + Gumbel noise)` draws from their softmax."""

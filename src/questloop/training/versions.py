@@ -5,3 +5,6 @@ from questloop.game.observation import OBSERVATION_VERSION
 VECTOR = f"vector-{OBSERVATION_VERSION}"
 HINTED = f"{VECTOR}-hint-1"
 VISUAL = "visual-1"
+
+WHITE_MOST = 5.0
+"""A whitened component is cut off here, in spreads."""

@@ -34,6 +34,7 @@ class World:
     action_space: gym.Space
     observation_version: int  # of the vectors, which reward models read
     policy_version: str  # of what the policy sees, which checkpoints depend on
+    action_mask: tuple[bool, ...] | None = None  # actions that the policy may take; None: all
     milestones: tuple[str, ...] = ()
     rewards: tuple[str, ...] = ()  # names of the reward's parts
     starts: tuple[str, ...] = ()  # the curriculum's, in order of play; empty: it is off
@@ -78,6 +79,7 @@ def game_world(settings: Settings) -> World:
         ),
         observation_space=space,
         action_space=gym.spaces.Discrete(ACTION_COUNT),
+        action_mask=tuple(profile.action_mask.tolist()),
         observation_version=OBSERVATION_VERSION,
         policy_version=version,
         milestones=tuple(milestone.key for milestone in profile.milestones),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from questloop.game.actions import Action
 from questloop.game.profile import Milestone, Profile, at_least, bit
 from questloop.game.profiles.oracle_decoder import OracleDecoder
 from questloop.game.profiles.oracle_memory import (
@@ -92,6 +95,7 @@ PROFILE = Profile(
     items=ITEMS,
     goal="finished",
     room_top=0,
+    action_mask=np.array([action is not Action.START for action in Action]),
     details=DETAILS,
     terrain=TERRAIN,
     sanity=SANITY,
