@@ -34,7 +34,7 @@ from questloop.grpo.preflight import check
 from questloop.grpo.train import main as train
 from questloop.grpo.warm_start import warm_start
 
-WARM_START_PAIRS = 12_000
+WARM_START_PAIRS = 20_000
 GRPO_PAIRS = 4_000
 SURE = 0.95
 """GRPO learns from pairs of which the right answer has less probability than this"""
@@ -51,6 +51,10 @@ def main() -> None:
     parser.add_argument("--warm-start-steps", type=int, default=WARM_START_STEPS)
     parser.add_argument("--grpo-steps", type=int, default=GRPO_STEPS)
     parser.add_argument("--work", type=Path, help="where checkpoints go; unset: beside the results")
+    parser.add_argument("--warm-start-pairs", type=int, default=WARM_START_PAIRS)
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=VALUE", help="an option of the training script"
+    )
     arguments = parser.parse_args()
     runs = arguments.runs or arguments.data / "runs"
     for seed in arguments.seeds:
@@ -64,6 +68,8 @@ class Run:
         self.started = time.monotonic()
         self.model: Path = arguments.model
         self.steps = {"warm_start": arguments.warm_start_steps, "grpo": arguments.grpo_steps}
+        self.warm_start_pairs: int = arguments.warm_start_pairs
+        self.options = [part for arg in arguments.arg for part in f"--{arg}".split("=", 1)]
         self.seed, self.out = seed, out
         self.work: Path = (arguments.work or out) / f"training_{seed}"
         self.out.mkdir(parents=True, exist_ok=True)
@@ -79,7 +85,10 @@ class Run:
         self.keep("before", None)
         trained = self.work / "trained"
         taught = questions(
-            self.parts.warm_start, (Task.PAIR, Task.MILESTONE), WARM_START_PAIRS, random.Random(self.seed)
+            self.parts.warm_start,
+            (Task.PAIR, Task.MILESTONE),
+            self.warm_start_pairs,
+            random.Random(self.seed),
         )
         adapter, whole = warm_start_alone(self.command(write(taught, self.work / "warm_start")))
         self.done["warm_start"] = last_step(trained / "warm_start")
@@ -103,7 +112,7 @@ class Run:
 
     def command(self, dataset: Path) -> list[str]:
         """Arguments of the training script."""
-        return judge_arguments(
+        arguments = judge_arguments(
             self.model,
             dataset,
             self.work / "trained",
@@ -111,6 +120,7 @@ class Run:
             grpo_steps=self.steps["grpo"],
             seed=self.seed,
         )
+        return [*arguments, *self.options]
 
     def unsure(self, adapter: Path) -> list[Row]:
         """Questions about pairs that the warm start has not seen and left open, or answered wrongly."""
@@ -140,6 +150,7 @@ class Run:
             "said": self.said,
             "segments": {name: len(part) for name, part in vars(self.parts).items()},
             "steps": self.done,
+            "options": self.options,
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "seconds": round(time.monotonic() - self.started, 1),
         }

@@ -2,14 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 from fastapi import FastAPI, Request
+from gguf import GGUFReader
 
 from questloop.errors import UnavailableError
 from questloop.judges.pairwise import SEPARATOR
 from questloop.serving.background import AppServer
 from questloop.serving.protocol import ChatRequest
-from questloop.serving.trained_judge import TrainedJudge, share_of_first
+from questloop.serving.trained_judge import ADAPTER, TrainedJudge, share_of_first
 
 
 class FakeModel:
@@ -68,3 +70,14 @@ def test_a_model_that_is_gone_is_named(judge):
 
 def test_labels_that_are_unlikely_say_nothing():
     assert share_of_first([{"token": "The", "logprob": -0.1}], ["yes", "no"]) == 0.5
+
+
+def test_the_adapter_that_ships_is_a_lora_for_every_layer_of_the_model():
+    reader = GGUFReader(ADAPTER)
+    assert ADAPTER.stat().st_size <= 10_000_000
+    assert reader.fields["general.type"].contents() == "adapter"
+    assert reader.fields["general.architecture"].contents() == "llama"
+    layers = {tensor.name.removeprefix("blk.").partition(".")[0] for tensor in reader.tensors}
+    assert layers == {str(number) for number in range(30)}
+    assert len(reader.tensors) == 30 * 7 * 2
+    assert all(np.isfinite(tensor.data).all() for tensor in reader.tensors)

@@ -22,7 +22,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 ROLES = ("state", "puzzle", "vision")
 SMOLLM2_NOTICE = (
-    "SmolLM2-135M is a real model without judgement (docs/explanation/judges.md has what was measured): "
+    "SmolLM2-135M untrained is a real model without judgement (docs/explanation/judges.md has figures): "
     "it shows that the wire works, not which play is good"
 )
 
@@ -32,6 +32,7 @@ class LocalModel(StrEnum):
 
     RULE_BASED = "rule-based"
     SMOLLM2 = "smollm2"
+    SMOLLM2_UNTRAINED = "smollm2-untrained"
 
 
 @app.command()
@@ -40,10 +41,13 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free port")] = 8100,
     threads: Annotated[int | None, typer.Option(min=1, help="of smollm2; unset: all cores")] = None,
     adapter: Annotated[
-        Path | None, typer.Option(help="GGUF of `judge adapter`: serve smollm2 as a trained judge")
+        Path | None, typer.Option(help="GGUF of `judge adapter` for smollm2; unset: the one that ships")
     ] = None,
 ) -> None:
     """Serve judges on this machine over OpenAI-compatible HTTP, until Ctrl-C.
+
+    smollm2 is a small language model that was trained to judge Mossgrove; smollm2-untrained the same as it
+    was published, which shows that the wire works.
 
     Examples:
 
@@ -58,19 +62,19 @@ def serve(
     from questloop.errors import UsageError
     from questloop.serving.local_llm import MODEL, LocalLLM
     from questloop.serving.server import LocalServer
+    from questloop.serving.trained_judge import ADAPTER, TrainedJudge
     from questloop.serving.trained_judge import MODEL as TRAINED
-    from questloop.serving.trained_judge import TrainedJudge
 
-    if adapter is not None:
-        if model is not LocalModel.SMOLLM2:
-            raise UsageError("--adapter: only with --model smollm2")
+    if adapter is not None and model is not LocalModel.SMOLLM2:
+        raise UsageError("--adapter: only with --model smollm2")
+    if model is LocalModel.SMOLLM2:
         with (
-            LocalLLM(slots=1, threads=threads, adapter=adapter) as llm,
+            LocalLLM(slots=1, threads=threads, adapter=adapter or ADAPTER) as llm,
             closing(TrainedJudge(llm.url, MODEL)) as trained,
             LocalServer({TRAINED: trained}, port=port) as server,
         ):
             _offer(server.url, dict.fromkeys(ROLES, TRAINED), " LLM_IMAGES=off LLM_TIMEOUT_S=600")
-    elif model is LocalModel.SMOLLM2:
+    elif model is LocalModel.SMOLLM2_UNTRAINED:
         with LocalLLM(slots=settings_module.load().judges.judge_votes, threads=threads, port=port) as llm:
             typer.echo(SMOLLM2_NOTICE, err=True)
             _offer(llm.url, dict.fromkeys(ROLES, MODEL), " LLM_IMAGES=off LLM_TIMEOUT_S=600")

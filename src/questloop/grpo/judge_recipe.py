@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-WARM_START_STEPS = 600
-GRPO_STEPS = 30
+WARM_START_STEPS = 560
+GRPO_STEPS = 26
 LEARNING_RATE = 5e-5  # of GRPO
 
 _RECIPE: dict[str, object] = {
     "reward_function": "judge_agreement,judge_format",
     "preprocess": "generic",
-    "lora_r": 8,
-    "warm_start_learning_rate": 5e-4,
+    "lora_r": 16,
+    "warm_start_learning_rate": 1e-3,
     "learning_rate": LEARNING_RATE,
     "lr_scheduler_type": "constant",
-    "per_device_train_batch_size": 32,
+    "per_device_train_batch_size": 64,
     "num_generations": 8,
     "max_completion_length": 4,
     "gradient_checkpointing": "false",
     "save_steps": 100,
 }
 _REWARD_WEIGHTS = ("1.0", "0.2")
-# A generation serves this many batches of 32, so that a step learns from 256 completions.
-_ACCUMULATION = 8
+# A generation serves this many batches of 64, so that a step learns from 256 completions.
+_ACCUMULATION = 4
 
 
 def judge_arguments(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,8 @@ from questloop.judges.pairwise import SEPARATOR
 from questloop.serving.protocol import ChatRequest
 
 MODEL = "smollm2-judge"
+ADAPTER = Path(__file__).with_name("smollm2_judge.gguf")
+"""of SmolLM2-135M-Instruct, trained on Mossgrove (docs/explanation/judge-recipe.md)"""
 # Labels that are not among so many likely first tokens have no probability to speak of.
 TOP_TOKENS = 20
 
