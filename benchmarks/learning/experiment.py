@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from questloop.game.emulator import Emulator
+from questloop.game.input_script import parse_inputs, steps
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.game.start_states import BEGINNING, StartState, beginnings, write_start_state
+from questloop.game.state_file import SaveState
 from questloop.pipeline import stages
 from questloop.pipeline.context import Context, open_context
 from questloop.planner.client import EmbeddedPlanner
@@ -27,6 +32,9 @@ from questloop.training.world import game_world
 
 POWER_ON = "power_on"
 GOAL = "essence_1"
+WALKED_FRAMES = 16
+"""between two points of the walkthrough, about a step: each is in reach of the next"""
+STEP_FRAMES = 4
 BEGINNINGS = {POWER_ON: 1.0, BEGINNING: 3.0}
 """Weights of the two beginnings: an episode in four plays the title screen too, as evaluation does."""
 
@@ -62,8 +70,9 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
     values = {key.lower(): value for key, value in experiment.arms[arm].items()}
     starts = folder / "starts"
     if not starts.exists():
-        write_starts(rom, profile, starts, BEGINNINGS | values.pop("starts", {}))
+        write_starts(rom, profile, starts, BEGINNINGS | values.get("starts", {}), values.get("walked", 0.0))
     values.pop("starts", None)
+    values.pop("walked", None)
     settings = Settings(
         **values,
         seed=seed,
@@ -93,8 +102,13 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
     }
 
 
-def write_starts(rom: Rom, profile: Profile, folder: Path, weights: dict[str, float]) -> None:
-    """The two beginnings, and the states at milestones before the first essence, for the curriculum."""
+def write_starts(
+    rom: Rom, profile: Profile, folder: Path, weights: dict[str, float], walked: float = 0.0
+) -> None:
+    """The two beginnings, and the states at milestones before the first essence, for the curriculum.
+
+    `walked`: weight of the points of the walkthrough before the first essence, all together.
+    """
     staged = folder.with_name(f"{folder.name}.{os.getpid()}")
     staged.mkdir(parents=True)
     emulator = Emulator(rom, profile.layout)
@@ -104,7 +118,29 @@ def write_starts(rom: Rom, profile: Profile, folder: Path, weights: dict[str, fl
         if item.name == GOAL:
             break
         write_start_state(str(staged), replace(item, weight=weights.get(item.name, 0.0)))
+    if walked:
+        states = list(along(rom, profile))
+        for number, state in enumerate(states):
+            write_start_state(str(staged), StartState(f"walk_{number:03}", state, walked / len(states)))
     staged.rename(folder)
+
+
+def along(rom: Rom, profile: Profile) -> Iterator[SaveState]:
+    """States along the walkthrough up to the goal, where the player has control."""
+    script = resources.files("questloop.game") / "roms" / str(profile.walkthrough)
+    emulator = Emulator(rom, profile.layout)
+    row = np.zeros((1, profile.layout.size), np.uint8)
+    since = 0
+    for item in steps(parse_inputs(script.read_text("utf-8"), str(profile.walkthrough)), STEP_FRAMES):
+        emulator.step(item.action, item.frames)
+        emulator.read(row[0])
+        since += item.frames
+        if GOAL in profile.milestone_names(int(profile.detector(row)[0])):
+            break
+        if since >= WALKED_FRAMES and profile.decode(row).has_control[0]:
+            since = 0
+            yield emulator.save()
+    emulator.close()
 
 
 def _epoch(context: Context, trainer: Trainer, epoch: int, judged: bool) -> dict[str, Any]:
@@ -149,7 +185,10 @@ def evaluate(
     start = StartState(POWER_ON, emulator.power_on)
     emulator.close()
     found = {}
-    for name, planner in (("planner_off", None), ("planner_on", EmbeddedPlanner())):
+    planners: dict[str, EmbeddedPlanner | None] = {"planner_off": None}
+    if experiment.evaluation.get("planner"):
+        planners["planner_on"] = EmbeddedPlanner()
+    for name, planner in planners.items():
         player = load_player(context.store, last, seed=settings.loop.seed)
         played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner)
         found[name] = [asdict(episode) for episode in played]

@@ -105,7 +105,12 @@ def iqm(scores: NDArray[np.float64], axis: int = -1) -> Any:
 
 def table(runs: list[Run]) -> str:
     """Markdown: a row an arm, interquartile means over seeds with 95% intervals."""
-    columns = {name: estimates(runs, measure) for name, measure in MEASURES.items()}
+    with_planner = all("planner_on" in run["evaluation"] for run in runs)
+    columns = {
+        name: estimates(runs, measure)
+        for name, measure in MEASURES.items()
+        if with_planner or not name.endswith("planner on")
+    }
     lines = [
         f"| arm | seeds | {' | '.join(columns)} |",
         f"|---|---|{'---|' * len(columns)}",
@@ -130,7 +135,7 @@ def seeds_table(runs: list[Run]) -> str:
         first = run["milestone_steps"].get(GOAL)
         cells = [run["arm"], str(run["seed"]), f"{first:,}" if first else "-"]
         for mode in ("planner_off", "planner_on"):
-            played = run["evaluation"][mode]
+            played = run["evaluation"].get(mode, [])
             cells.append(f"{sum(GOAL in episode['milestones'] for episode in played)} of {len(played)}")
         cells.append(f"{milestones_an_episode('planner_off')(run):.2f}")
         lines.append(f"| {' | '.join(cells)} |")
@@ -155,21 +160,25 @@ def compact(run: Run) -> Run:
 
 
 def plot(runs: list[Run], path: Path) -> None:
-    """Interquartile means and intervals of every measure, an arm a row."""
+    """Interquartile means and intervals, an arm a row, of every measure in which arms differ."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(_PLOTTED), figsize=(3.2 * len(_PLOTTED), 2.6), sharey=True)
-    for axis, name in zip(axes, _PLOTTED, strict=True):
-        found = estimates(runs, MEASURES[name])
+    all_found = {name: estimates(runs, MEASURES[name]) for name in _PLOTTED}
+    told = {name: found for name, found in all_found.items() if len(set(found.values())) > 1}
+    figure, axes = pyplot.subplots(1, len(told), figsize=(3.4 * len(told), 2.6), sharey=True)
+    for axis, (name, found) in zip(np.atleast_1d(axes), told.items(), strict=True):
         for row, (point, low, high) in enumerate(reversed(found.values())):
             axis.barh(row, high - low, left=low, height=0.55, color="#9bb8d3")
-            axis.plot([point, point], [row - 0.28, row + 0.28], color="#1d3557")
+            axis.plot([point, point], [row - 0.28, row + 0.28], color="#1d3557", linewidth=2)
         axis.set_yticks(range(len(found)), list(reversed(found)))
         axis.set_title(name, fontsize=9)
         axis.grid(axis="x", alpha=0.3)
+        axis.set_axisbelow(True)
+        axis.margins(x=0.08)
+        axis.use_sticky_edges = False
     figure.tight_layout()
     figure.savefig(path, dpi=130)
 
