@@ -117,6 +117,7 @@ class TrainingSettings(_Group):
     envs_per_worker: AutoInt = Field("auto", description="emulators a runner")
     learner_gpus: float = Field(0, ge=0, description="GPUs of the learner")
     observation: Observation = Field(Observation.VECTOR, description="vector (128-D) or visual")
+    whiten: bool = Field(False, description="policy and critic see the vector by the first rollout's spread")
     batch_size: int = Field(4096, ge=1, description="steps a PPO update")
     minibatch_size: int = Field(512, ge=1, description="steps a gradient step; divides BATCH_SIZE")
     ppo_epochs: int = Field(10, ge=1, description="passes over a batch an update")

@@ -176,7 +176,9 @@ def test_a_learner_goes_on_from_anothers_arrays(make_config, make_learner):
 
 
 def test_observations_are_whitened_by_the_first_rollout_and_no_other(make_config, make_learner):
-    runner, learner = make_learner(make_config())
+    config = make_config()
+    config.whiten = True
+    runner, learner = make_learner(config)
     train(runner, learner, 1)
     centre, scale = learner.network.centre.clone(), learner.network.scale.clone()
     assert (scale != 1).any()
@@ -185,8 +187,17 @@ def test_observations_are_whitened_by_the_first_rollout_and_no_other(make_config
     assert torch.equal(learner.network.scale, scale)
 
 
-def test_a_policy_from_before_whitening_goes_on_with_what_it_saw(make_config, make_learner):
+def test_observations_are_seen_as_they_are_unless_asked_for(make_config, make_learner):
     runner, learner = make_learner(make_config())
+    train(runner, learner, 2)
+    assert (learner.network.scale == 1).all()
+    assert (learner.network.centre == 0).all()
+
+
+def test_a_policy_from_before_whitening_goes_on_with_what_it_saw(make_config, make_learner):
+    config = make_config()
+    config.whiten = True
+    runner, learner = make_learner(config)
     policy, moments, curiosity = learner.arrays()
     counts = learner.counts()
     for name in ("centre", "scale", "closed"):

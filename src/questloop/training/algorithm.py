@@ -41,6 +41,7 @@ class QuestConfig(PPOConfig):
         self.batch_env: Callable[[int], BatchEnv] | None = None
         self.rollout_steps = 64
         self.action_mask: tuple[bool, ...] | None = None
+        self.whiten = False
         self.record = False
         self.planning: Callable[[Any], tuple[Takeovers | None, Hints | None]] | None = None
         self.rnd_coef = 0.0

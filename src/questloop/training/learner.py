@@ -62,7 +62,7 @@ class QuestLearner(PPOTorchLearner):
         )
         self.curiosity = self._make_curiosity() if self.config.rnd_coef else None
         self.curiosity_warm = False
-        self.whitened = False
+        self.whitened = not self.config.whiten
         self._fitter = Fitter(THREADS)
         self.shaper = Shaper.off()
         self._shaper_before: Shaper | None = None

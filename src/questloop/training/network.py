@@ -26,8 +26,8 @@ class VectorModule(TorchRLModule, ValueFunctionAPI):
     Policy and critic share no layer: returns reach the tens here, and their gradients would drown the
     policy's; apart, the critic can also be re-fitted alone when the potential changes.
 
-    Both see the observation whitened by mean and spread of the first rollout: a key is 0.25 of a component
-    that is 0 nearly always, and beside positions that vary by 1 a network would be long in finding it.
+    With WHITEN both see the observation by mean and spread of the first rollout: a key is 0.25 of a component
+    that is 0 nearly always, beside positions that vary by 1.
     """
 
     shares_layers = False
