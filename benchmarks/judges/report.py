@@ -33,7 +33,8 @@ RESULTS = Path(__file__).with_name("results.json")
 COMMAND = (
     "python benchmarks/judges/play.py --seed 0 --episodes {train} --out build/judges/train && "
     "python benchmarks/judges/play.py --seed 1 --episodes {held_out} --out build/judges/held_out && "
-    "python benchmarks/judges/train.py --model SMOLLM2 --seeds {seeds} && python benchmarks/judges/report.py"
+    "python benchmarks/judges/train.py --model SMOLLM2 --seeds {seeds}{options} && "
+    "python benchmarks/judges/report.py"
 )
 MOMENTS = ("before", "warm_start", "after")
 DIFFERENCES = (
@@ -78,7 +79,11 @@ def main() -> None:
             table.add_language_model(f"small_llm_{moment}", moment, finished)
     played = dict(zip(("train", "held_out"), arguments.episodes, strict=True))
     document = {
-        "command": COMMAND.format(seeds=" ".join(str(run["seed"]) for run in runs), **played),
+        "command": COMMAND.format(
+            seeds=" ".join(str(run["seed"]) for run in runs),
+            options="".join(f" --arg {option}" for option in runs[0].get("options", [])),
+            **played,
+        ),
         "seeds": [run["seed"] for run in runs],
         "rule_based_version": rules.VERSION,
         "held_out_pairs": len(table.episodes),

@@ -51,7 +51,6 @@ def main() -> None:
     parser.add_argument("--warm-start-steps", type=int, default=WARM_START_STEPS)
     parser.add_argument("--grpo-steps", type=int, default=GRPO_STEPS)
     parser.add_argument("--work", type=Path, help="where checkpoints go; unset: beside the results")
-    parser.add_argument("--warm-start-pairs", type=int, default=WARM_START_PAIRS)
     parser.add_argument(
         "--arg", action="append", default=[], metavar="NAME=VALUE", help="an option of the training script"
     )
@@ -68,8 +67,7 @@ class Run:
         self.started = time.monotonic()
         self.model: Path = arguments.model
         self.steps = {"warm_start": arguments.warm_start_steps, "grpo": arguments.grpo_steps}
-        self.warm_start_pairs: int = arguments.warm_start_pairs
-        self.options = [part for arg in arguments.arg for part in f"--{arg}".split("=", 1)]
+        self.options: list[str] = arguments.arg
         self.seed, self.out = seed, out
         self.work: Path = (arguments.work or out) / f"training_{seed}"
         self.out.mkdir(parents=True, exist_ok=True)
@@ -85,10 +83,7 @@ class Run:
         self.keep("before", None)
         trained = self.work / "trained"
         taught = questions(
-            self.parts.warm_start,
-            (Task.PAIR, Task.MILESTONE),
-            self.warm_start_pairs,
-            random.Random(self.seed),
+            self.parts.warm_start, (Task.PAIR, Task.MILESTONE), WARM_START_PAIRS, random.Random(self.seed)
         )
         adapter, whole = warm_start_alone(self.command(write(taught, self.work / "warm_start")))
         self.done["warm_start"] = last_step(trained / "warm_start")
@@ -120,7 +115,7 @@ class Run:
             grpo_steps=self.steps["grpo"],
             seed=self.seed,
         )
-        return [*arguments, *self.options]
+        return [*arguments, *(part for option in self.options for part in f"--{option}".split("=", 1))]
 
     def unsure(self, adapter: Path) -> list[Row]:
         """Questions about pairs that the warm start has not seen and left open, or answered wrongly."""

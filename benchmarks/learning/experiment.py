@@ -68,11 +68,10 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
     rom = Rom.load(None)
     profile = profile_for(rom)
     values = {key.lower(): value for key, value in experiment.arms[arm].items()}
+    weights, walked = BEGINNINGS | values.pop("starts", {}), values.pop("walked", 0.0)
     starts = folder / "starts"
     if not starts.exists():
-        write_starts(rom, profile, starts, BEGINNINGS | values.get("starts", {}), values.get("walked", 0.0))
-    values.pop("starts", None)
-    values.pop("walked", None)
+        write_starts(rom, profile, starts, weights, walked)
     settings = Settings(
         **values,
         seed=seed,
