@@ -1,3 +1,5 @@
+import os
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -47,6 +49,17 @@ class Faulty:
 @pytest.fixture
 def faulty(store):
     return Faulty(store)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities on Linux only")
+def test_encoding_leaves_the_cores_to_training(faulty, short, recording):
+    niceness = []
+    faulty.check_space = lambda: niceness.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+    exporter = Exporter(faulty, recording, threads=2)
+    exporter.submit(short[0])
+    exporter.close()
+    assert niceness == [19]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < 19
 
 
 def test_a_line_of_a_thread_says_which_run_epoch_and_segment(faulty, short, recording):

@@ -1,5 +1,6 @@
 import io
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from tests.episodes.conftest import cut
 
 from questloop.episodes.recorder import Recorder
 from questloop.episodes.segment import SEGMENT_FRAMES, Outcome, PlayedPlan, Takeover, parse_record
-from questloop.episodes.trace import EpisodeStart, Trace
+from questloop.episodes.trace import EpisodeStart, Screens, Trace
 from questloop.errors import BadDataError
 from questloop.rewards.boundary import Boundary
 from questloop.storage.commit import to_json
@@ -32,6 +33,21 @@ def test_segments_of_a_game(played, segments, make_recorder):
             segment.frames[segment.first_step], played.frames[segment.first_step, slot]
         )
     assert segments[0].start == EpisodeStart(seed=5, state="forest")
+
+
+def test_nothing_of_a_trace_is_held_on_to(played, make_recorder):
+    """A view of one picture would keep a whole rollout in the memory that processes share."""
+    places = {at: row for row, at in enumerate(played.frames)}
+    pictures = np.stack(list(played.frames.values()))
+    trace = replace(played, frames=Screens(places, pictures))
+    recorder = make_recorder()
+    for segment in recorder.add(trace):
+        assert not any(np.shares_memory(picture, pictures) for picture in segment.frames.values())
+        for name in ("action", "taps", "obs", "reward_parts"):
+            assert not np.shares_memory(getattr(segment, name), getattr(trace, name))
+    open_ones = [picture for frames in recorder._frames for picture in frames.values()]
+    assert open_ones
+    assert not any(np.shares_memory(picture, pictures) for picture in open_ones)
 
 
 def test_records_list_all_segments_and_which_are_exported(played, make_recorder):

@@ -156,7 +156,7 @@ class Replay:
 
     def trace(self) -> Trace | None:
         tape, self._tape = self._tape, None
-        return tape.trace if tape else None
+        return tape.trace() if tape else None
 
     def state_dict(self) -> dict[str, Any]:
         return {"at": self.at.copy(), "age": self.age.copy()}
@@ -180,8 +180,7 @@ class Replay:
         assert tape is not None
         if self._pictures:
             for slot in np.flatnonzero(age % PNG_STRIDE == 0).tolist():
-                shade = np.uint8(self.at[slot] % 251)
-                tape.picture(slot, np.full((144, 160, 3), shade, np.uint8))
+                tape.picture(slot)[:] = self.at[slot] % 251
         tape.add(
             age, action, boundary, recorded.taps[self.at], recorded.obs[self.at], parts,
             recorded.milestones[self.at],

@@ -16,6 +16,7 @@ from questloop.episodes.recorder import Recorder
 from questloop.episodes.trace import Trace
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
+from questloop.game.screen import SCREEN_SHAPE
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage, read_commit
 from questloop.storage.keys import Stage
@@ -67,7 +68,7 @@ def trace(recording, start, steps):
     taps = np.zeros((steps, SLOTS, recording.profile.layout.size), np.uint8)
     obs = np.repeat(step[..., None].astype(np.float32), 128, axis=2)
     frames = {
-        (t, slot): np.full((144, 160, 3), int(episode_step[t, slot]) & 0xF8, np.uint8)
+        (t, slot): np.full(SCREEN_SHAPE, int(episode_step[t, slot]), np.uint16)
         for t in range(steps)
         for slot in range(SLOTS)
         if episode_step[t, slot] % 50 == 0

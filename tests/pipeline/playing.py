@@ -15,6 +15,7 @@ from questloop.episodes.trace import Trace
 from questloop.game.batch import GameBatch
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
+from questloop.game.screen import SCREEN_SHAPE
 from questloop.storage.commit import commit_stage
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
@@ -55,7 +56,9 @@ def play(
     for step in range(steps):
         render = np.full(slots, step % PNG_STRIDE == 0)
         taps[step] = game.step(action[step], render)
-        frames |= {(step, slot): game.frame(slot).copy() for slot in np.flatnonzero(render).tolist()}
+        for slot in np.flatnonzero(render).tolist():
+            frames[step, slot] = np.zeros(SCREEN_SHAPE, np.uint16)
+            game.screen_into(slot, frames[step, slot])
     game.close()
     trace = Trace(
         episode_step=np.stack([np.arange(steps)] * slots, axis=1),

@@ -105,6 +105,19 @@ def test_what_stands_still_is_recorded_without_a_picture(env):
     assert {slot for _, slot in trace.frames} == {1, 2}
 
 
+def test_traces_are_written_in_one_place(env):
+    """New memory for each would cost more than recording does."""
+    start(env)
+    found = []
+    for _ in range(2):
+        env.start_trace(LENGTH)
+        play(env, random_actions(LENGTH))
+        trace = env.trace()
+        assert trace.frames
+        found.append((trace.taps, trace.frames[0, 0]))
+    assert all(np.shares_memory(*arrays) for arrays in zip(*found, strict=True))
+
+
 def test_a_trace_shows_each_step_before_any_reset(env):
     start(env)
     env.start_trace(LENGTH + 3)
@@ -116,6 +129,6 @@ def test_a_trace_shows_each_step_before_any_reset(env):
     np.testing.assert_array_equal(trace.obs[: LENGTH - 1], obs[: LENGTH - 1])
     assert not np.array_equal(trace.obs[LENGTH - 1], obs[LENGTH - 1])
     assert {(0, 0), (5, 0), (LENGTH, 0)} <= set(trace.frames)
-    assert trace.frames[0, 0].shape == (144, 160, 3)
+    assert trace.frames[0, 0].shape == (144, 160)
     assert set(trace.starts) == {(t, n) for t in (0, LENGTH) for n in range(N)}
     assert env.trace() is None

@@ -1,5 +1,7 @@
 """Random streams and slot states of runners, without a Ray cluster."""
 
+from copy import deepcopy
+
 import cloudpickle
 import numpy as np
 import pytest
@@ -106,7 +108,7 @@ def test_takeovers_in_the_loop_repeat_exactly_and_leave_the_policy_its_own_steps
         kept = []
         for _ in range(2):  # a runner fills the same buffers again
             s = runner.sample(100)
-            kept.append((s.rollout.action.copy(), s.rollout.mask.copy(), s.trace, s.report.planner))
+            kept.append((s.rollout.action.copy(), s.rollout.mask.copy(), deepcopy(s.trace), s.report.planner))
         runner.stop()
         return kept
 

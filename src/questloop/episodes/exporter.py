@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from questloop.telemetry.logs import get_logger
 PATIENCE_S = 300.0
 log = get_logger(__name__)
 _T = TypeVar("_T")
+_NICENESS = 19
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 
 
@@ -59,6 +62,8 @@ class Exporter:
         self._accepted = 0
         self._error: Exception | None = None
         self._stopped = threading.Event()
+        # Encoding holds the interpreter's lock; two threads at it only take turns, and time from training.
+        self._encoding = threading.Lock()
         self._threads = [
             threading.Thread(
                 target=copy_context().run, args=(self._work,), name=f"export-{number}", daemon=True
@@ -106,6 +111,7 @@ class Exporter:
             thread.join()
 
     def _work(self) -> None:
+        _yield_to_training()
         while not self._stopped.is_set():
             try:
                 segment = self._queue.get(timeout=0.1)
@@ -124,7 +130,8 @@ class Exporter:
                 self._stopped.set()
 
     def _export(self, segment: Segment) -> Exported:
-        files, manifest = encode(segment, self._recording)
+        with self._encoding:
+            files, manifest = encode(segment, self._recording)
         self._patiently(self._store.check_space)
         for name, data in files.items():
             self._put(keys.segment_file(manifest.segment_id, name), data)
@@ -154,3 +161,9 @@ class Exporter:
         if isinstance(self._error, QuestloopError):
             raise type(self._error)(f"export stopped with {self.pending} segments not stored: {self._error}")
         raise self._error
+
+
+def _yield_to_training() -> None:
+    """Let this thread have what training leaves over: Ray starts runners at niceness 15, we at 0."""
+    if sys.platform == "linux":  # elsewhere a whole process has one priority
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

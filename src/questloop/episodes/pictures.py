@@ -12,46 +12,50 @@ import struct
 import zlib
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from questloop.episodes.trace import Bytes
 from questloop.errors import BadDataError
+from questloop.game.screen import Screen, rgb_of_screen, write_screen
 
 _LEVEL = 3
 _INDEXED = 3  # PNG's colour type
 _LARGEST = 4096  # pixels a side that are decoded
 
 
-def encode_png(picture: Bytes) -> bytes:
-    """A lossless PNG of u8[H, W, 3]."""
-    colours = _colours(picture)
+def encode_png(screen: Screen) -> bytes:
+    """A lossless PNG of a screen."""
     present = np.zeros(1 << 15, np.bool_)
-    present[colours.ravel()] = True
+    present[screen.ravel()] = True
     palette = np.flatnonzero(present)
-    if len(palette) > 256 or (picture & 7).any():
-        return _by_pillow(picture)
+    if len(palette) > 256:
+        return _by_pillow(rgb_of_screen(screen))
     numbers = np.zeros(1 << 15, np.uint8)
     numbers[palette] = np.arange(len(palette), dtype=np.uint8)
-    rgb = np.stack([palette >> 10, palette >> 5 & 31, palette & 31], axis=1).astype(np.uint8) * np.uint8(8)
-    return _indexed(numbers[colours], rgb)
+    return _indexed(numbers[screen], rgb_of_screen(palette))
 
 
 def decode_png(data: bytes, key: str = "picture") -> Bytes:
     """u8[H, W, 3] of a PNG; `BadDataError` for what is none."""
+    return _pixels(data, key, "RGB")
+
+
+def decode_screen(data: bytes, key: str = "picture") -> Screen:
+    """The screen that `encode_png` made a PNG of; `BadDataError` for what is none."""
+    pixels = _pixels(data, key, "RGBA")
+    screen = np.zeros(pixels.shape[:2], np.uint16)
+    write_screen(pixels, screen)
+    return screen
+
+
+def _pixels(data: bytes, key: str, mode: str) -> Bytes:
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             if max(image.size) > _LARGEST:
                 raise BadDataError(f"{key}: {image.size[0]} x {image.size[1]} pixels is no frame")
-            return np.asarray(image.convert("RGB"))
+            return np.asarray(image.convert(mode))
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise BadDataError(f"{key}: not a PNG: {error}") from None
-
-
-def _colours(picture: Bytes) -> NDArray[np.uint16]:
-    """15-bit colours of u8[H, W, 3]."""
-    bits = picture >> 3
-    return bits[..., 0].astype(np.uint16) * 1024 + bits[..., 1].astype(np.uint16) * 32 + bits[..., 2]
 
 
 def _indexed(numbers: Bytes, palette: Bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.episodes.pictures import decode_png, encode_png
+from questloop.episodes.pictures import decode_screen, encode_png
 from questloop.episodes.replays import Replay
 from questloop.episodes.segment import (
     SEGMENT_FRAMES,
@@ -22,8 +22,9 @@ from questloop.episodes.segment import (
     Takeover,
     milestone_names,
 )
-from questloop.episodes.trace import Bytes, EpisodeStart, Trace
+from questloop.episodes.trace import EpisodeStart, Trace
 from questloop.errors import BadDataError
+from questloop.game.screen import Screen
 from questloop.storage.keys import EpisodeId, SegmentId
 
 _STATE_VERSION = 1
@@ -110,14 +111,18 @@ class Recorder:
         self._ended: list[_Episode] = []
         self._open: dict[str, NDArray[Any]] = {}  # [slots, SEGMENT_FRAMES, ...]
         self._filled = [0] * slots
-        self._frames: list[dict[int, Bytes]] = [{} for _ in range(slots)]
+        self._frames: list[dict[int, Screen]] = [{} for _ in range(slots)]
         self._reached: list[tuple[str, ...]] = [()] * slots
 
     def add(self, trace: Trace) -> list[Segment]:
-        """Record a trace; returns the segments it completed. Copies what it keeps, but for `frames`."""
+        """Record a trace; returns the segments it completed. Copies what it keeps.
+
+        A trace of another process lies in memory that the two share. Whoever keeps a view of one picture
+        keeps the whole rollout there, until Ray has to put rollouts on the disk.
+        """
         self._check(trace)
         self._allocate(trace)
-        pictures: list[dict[int, Bytes]] = [{} for _ in range(self.slots)]
+        pictures: list[dict[int, Screen]] = [{} for _ in range(self.slots)]
         for (t, slot), picture in trace.frames.items():
             pictures[slot][t] = picture
         done: list[Segment] = []
@@ -199,7 +204,7 @@ class Recorder:
         self._frames = [{} for _ in range(self.slots)]
         data, at = state["pictures"].tobytes(), 0
         for slot, step, size in meta["pictures"]:
-            self._frames[slot][step] = decode_png(data[at : at + size])
+            self._frames[slot][step] = decode_screen(data[at : at + size])
             at += size
 
     def _restore_inputs(self, name: str, joined: bytes) -> None:
@@ -210,7 +215,7 @@ class Recorder:
                 getattr(episode, name).extend(joined[at : at + episode.recorded])
                 at += episode.recorded
 
-    def _add_slot(self, trace: Trace, slot: int, pictures: dict[int, Bytes], done: list[Segment]) -> None:
+    def _add_slot(self, trace: Trace, slot: int, pictures: dict[int, Screen], done: list[Segment]) -> None:
         steps = trace.shape[0]
         boundary = trace.boundary[:, slot]
         ends = [*np.flatnonzero((boundary == 1) | (boundary == 2)).tolist(), steps - 1]
@@ -254,16 +259,15 @@ class Recorder:
         return episode
 
     def _append(
-        self, trace: Trace, at: int, stop: int, slot: int, episode: _Episode, pictures: dict[int, Bytes]
+        self, trace: Trace, at: int, stop: int, slot: int, episode: _Episode, pictures: dict[int, Screen]
     ) -> None:
         """Take steps `at` to `stop` of a slot into its open segment."""
         first = self._filled[slot]
         for name, rows in self._open.items():
             rows[slot, first : first + stop - at] = getattr(trace, name)[at:stop, slot]
         self._filled[slot] += stop - at
-        self._frames[slot] |= {
-            int(trace.episode_step[t, slot]): pictures[t] for t in pictures.keys() & set(range(at, stop))
-        }
+        for t in pictures.keys() & set(range(at, stop)):
+            self._frames[slot][int(trace.episode_step[t, slot])] = pictures[t].copy()
         self._note_milestones(trace, at, stop, slot, episode)
         episode.takeovers += [each for t, n, each in trace.takeovers if n == slot and at <= t < stop]
         episode.raw_return += float(trace.reward_parts[at:stop, slot].sum(dtype=np.float64))

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from questloop.episodes.trace import Bytes, EpisodeStart, Floats
 from questloop.errors import BadDataError
+from questloop.game.screen import Screen
 from questloop.storage.keys import EpisodeId, SegmentId
 from questloop.storage.schema import NEWEST, SchemaVersion
 
@@ -66,7 +67,7 @@ class Segment:
     reward_names: tuple[str, ...]
     reward_parts: Floats  # [L, P]
     milestones: tuple[str, ...]  # reached for the first time in it
-    frames: dict[int, Bytes] = field(default_factory=dict)  # step of the episode -> u8[144, 160, 3]
+    frames: dict[int, Screen] = field(default_factory=dict)  # by step of the episode
     start: EpisodeStart = field(default_factory=EpisodeStart)
 
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from questloop.game.screen import Screen
 
 if TYPE_CHECKING:
     from questloop.episodes.segment import Takeover
@@ -26,6 +28,24 @@ class EpisodeStart:
     state: str | None = None  # name of the start state; None: power-on
 
 
+class Screens(Mapping[tuple[int, int], Screen]):
+    """Screens by (t, n), in one array: hundreds of small ones take twice as long between processes."""
+
+    def __init__(self, rows: Mapping[tuple[int, int], int], screens: NDArray[np.uint16]) -> None:
+        """`screens` u16[P, 144, 160] and the row of each."""
+        self._rows, self._screens = rows, screens
+
+    def __getitem__(self, at: tuple[int, int]) -> Screen:
+        screen: Screen = self._screens[self._rows[at]]
+        return screen
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 @dataclass
 class Trace:
     """Arrays `[T, N]`; slot `n` of one trace goes on as slot `n` of the next.
@@ -42,7 +62,7 @@ class Trace:
     obs: Floats  # [T, N, D], what the next action is chosen on (`Rollout.next_observations`)
     reward_parts: Floats  # [T, N, P], unshaped
     milestones: NDArray[np.uint64]  # [T, N], bitmask of those that hold
-    frames: Mapping[tuple[int, int], Bytes] = field(default_factory=dict)  # (t, n) -> u8[144, 160, 3]
+    frames: Mapping[tuple[int, int], Screen] = field(default_factory=dict)  # by (t, n)
     starts: Mapping[tuple[int, int], EpisodeStart] = field(default_factory=dict)  # (t, n) of a first step
     takeovers: Sequence[tuple[int, int, Takeover]] = ()  # t, n: a step of the episode, at or after its end
 

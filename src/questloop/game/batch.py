@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from questloop.game.emulator import Emulator
 from questloop.game.rom import Rom
+from questloop.game.screen import Screen
 from questloop.game.state_file import SaveState
 from questloop.game.taps import TapLayout
 
@@ -56,6 +57,10 @@ class GameBatch:
     def frame(self, slot: int) -> NDArray[np.uint8]:
         """Screen u8[144, 160, 3] of the slot's last rendered step."""
         return self.emulators[slot].frame()
+
+    def screen_into(self, slot: int, out: Screen) -> None:
+        """Fill `out` u16[144, 160] with the same in 15-bit colours."""
+        self.emulators[slot].screen_into(out)
 
     def save(self, slot: int) -> SaveState:
         """The slot's state."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from questloop.errors import BadDataError
 from questloop.game.actions import Action
 from questloop.game.rom import Rom
+from questloop.game.screen import SCREEN_SHAPE, Screen, write_screen
 from questloop.game.state_file import REMAKE, SaveState
 from questloop.game.taps import TapLayout
 
@@ -22,7 +23,7 @@ with warnings.catch_warnings():
     from pyboy.utils import WindowEvent
 
 PYBOY_VERSION = metadata.version("pyboy")
-FRAME_SHAPE = (144, 160, 3)
+FRAME_SHAPE = (*SCREEN_SHAPE, 3)
 
 _PRESS = (
     WindowEvent.PRESS_ARROW_UP,
@@ -119,6 +120,10 @@ class Emulator:
         """The screen u8[144, 160, 3] of the last rendered step, a copy."""
         screen: NDArray[np.uint8] = self._pyboy.screen.ndarray
         return screen[:, :, :3].copy()
+
+    def screen_into(self, out: Screen) -> None:
+        """Fill `out` u16[144, 160] with the same in the machine's own colours, in a third of the time."""
+        write_screen(self._pyboy.screen.ndarray, out)
 
     def picture(self) -> NDArray[np.uint8]:
         """The screen u8[144, 160, 3] of the next frame, drawn for whoever asks; every button is released.

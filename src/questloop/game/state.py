@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -165,22 +166,25 @@ def decode(row: Bytes, profile: Profile) -> GameState:
 
 def decode_all(taps: Bytes, profile: Profile) -> list[GameState]:
     """The states of rows u8[L, K], for instance those of a segment: cheaper than one by one."""
-    columns = _Lists(profile.columns(taps))
+    columns = _Lists(profile.columns(taps), profile)
     return [_state(columns, row, profile) for row in range(len(taps))]
 
 
 def state_of(columns: Columns, slot: int, profile: Profile) -> GameState:
     """The state of one slot of columns that are already decoded."""
-    return _state(_Lists(columns, slice(slot, slot + 1)), 0, profile)
+    return _state(_Lists(columns, profile, slice(slot, slot + 1)), 0, profile)
 
 
 class _Lists:
     """Columns as Python lists: reading an element of an array costs five times as much."""
 
-    def __init__(self, columns: Columns, rows: slice = slice(None)) -> None:
+    def __init__(self, columns: Columns, profile: Profile, rows: slice = slice(None)) -> None:
         arrays = {field.name: getattr(columns, field.name)[rows] for field in fields(columns)}
+        self.collisions = [row.tobytes() for row in arrays.pop("collisions")]
         vars(self).update({name: array.tolist() for name, array in arrays.items()})
-        self.collisions = [row.tobytes() for row in arrays["collisions"]]
+        masks: list[int] = vars(self)["milestones"]
+        names = {mask: tuple(profile.milestone_names(mask)) for mask in set(masks)}
+        self.milestones = [names[mask] for mask in masks]
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -194,11 +198,11 @@ def _state(columns: _Lists, slot: int, profile: Profile) -> GameState:
         room=c.room[slot],
         x=c.x[slot],
         y=c.y[slot],
-        direction=Direction(c.direction[slot]),
+        direction=_DIRECTIONS[c.direction[slot]],
         large_room=bool(c.large_room[slot]),
         dungeon=None if dungeon < 0 else dungeon,
         floor=c.floor[slot],
-        season=Season(c.season[slot]),
+        season=_SEASONS[c.season[slot]],
         health=c.health[slot],
         max_health=c.max_health[slot],
         rupees=c.rupees[slot],
@@ -210,8 +214,8 @@ def _state(columns: _Lists, slot: int, profile: Profile) -> GameState:
         boss_key_here=bool(c.boss_key_here[slot]),
         sword_level=c.sword_level[slot],
         shield_level=c.shield_level[slot],
-        essences=tuple(number + 1 for number in range(8) if c.essences[slot] >> number & 1),
-        seasons_owned=tuple(season for season in Season if c.seasons_owned[slot] >> season & 1),
+        essences=_numbers(c.essences[slot]),
+        seasons_owned=_seasons(c.seasons_owned[slot]),
         items={name: level for name, level in zip(profile.items, c.items[slot], strict=False) if level},
         text_index=None if text < 0 else text,
         text_choice=bool(c.text_choice[slot]),
@@ -233,9 +237,23 @@ def _state(columns: _Lists, slot: int, profile: Profile) -> GameState:
         switches=c.switches[slot],
         block_moving=bool(c.block_moving[slot]),
         room_flags=c.room_flags[slot],
-        milestones=tuple(profile.milestone_names(c.milestones[slot])),
+        milestones=c.milestones[slot],
         collisions=c.collisions[slot],
     )
+
+
+_DIRECTIONS, _SEASONS = tuple(Direction), tuple(Season)
+
+
+@cache
+def _numbers(mask: int) -> tuple[int, ...]:
+    """Bits of a byte that are set, counted from 1."""
+    return tuple(bit + 1 for bit in range(8) if mask >> bit & 1)
+
+
+@cache
+def _seasons(mask: int) -> tuple[Season, ...]:
+    return tuple(season for season in Season if mask >> season & 1)
 
 
 def _enemies(c: _Lists, slot: int) -> tuple[Enemy, ...]:

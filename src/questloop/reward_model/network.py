@@ -22,6 +22,7 @@ FORMAT = 1
 DROPOUT = 0.3
 CAUTION = 0.5
 CLIP = 5.0
+PIECE = 512
 REMEDY = "train it again with `questloop reward-model`, or name an epoch whose model is whole"
 
 
@@ -131,7 +132,10 @@ class RewardModel:
 
     @torch.inference_mode()
     def predict(self, obs: Tensor) -> Tensor:
-        """Potentials f32 [B] of observations f32 [B, D]."""
+        """Potentials f32 [B] of observations f32 [B, D], in pieces that stay in a core's cache."""
+        return torch.cat([self._predict(piece) for piece in obs.split(PIECE)])
+
+    def _predict(self, obs: Tensor) -> Tensor:
         standing = (self.ensemble(obs) - self._scale.mean[:, None]) / self._scale.std[:, None]
         potential = (_cautious(standing) - self._scale.total_mean) / self._scale.total_std
         return potential.clamp(-CLIP, CLIP)

@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from questloop.dense import Activation, Dense, numbered
+
 CLIP = 5.0
 FEATURES = 128
 HIDDEN = 256
@@ -165,14 +167,14 @@ class ReturnScale:
 
 
 def _network(size: int, *widths: int) -> nn.Sequential:
-    """A net with a hidden layer of 256, then `widths`; orthogonal weights."""
-    layers: list[nn.Module] = []
-    for width_in, width_out in zip((size, HIDDEN, *widths), (HIDDEN, *widths), strict=False):
-        layer = nn.Linear(width_in, width_out)
+    """A net with a hidden layer of 256, then `widths`; orthogonal weights, nothing after the last."""
+    sizes = (size, HIDDEN, *widths)
+    activations = [Activation.RELU] * len(widths) + [Activation.NONE]
+    layers = [Dense(*each) for each in zip(sizes[:-1], sizes[1:], activations, strict=True)]
+    for layer in layers:
         nn.init.orthogonal_(layer.weight, gain=2**0.5)
         nn.init.zeros_(layer.bias)
-        layers += [layer, nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+    return numbered(layers)
 
 
 def _under(prefix: str, state: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

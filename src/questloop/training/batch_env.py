@@ -58,7 +58,7 @@ class BatchEnv(Protocol):
         """Record the next `steps` steps for segments."""
 
     def trace(self) -> Trace | None:
-        """What was recorded since `start_trace`; None where nothing is."""
+        """What was recorded since `start_trace`, valid until the next one; None where nothing is."""
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next step depends on: numpy arrays and JSON values, nested by string keys."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Descent:
         sums = torch.zeros(len(self.statistics))
         for minibatch in self.minibatches:
             loss, statistics = self.loss_of(minibatch)
-            if not torch.isfinite(loss):
+            if not math.isfinite(loss.item()):
                 parts = ", ".join(
                     f"{name} {value:.4g}"
                     for name, value in zip(self.statistics, statistics.tolist(), strict=True)

@@ -81,6 +81,7 @@ class GameEnv:
         self._event = np.zeros(num_slots, np.bool_)
         self._start_names: list[str] = [""] * num_slots
         self._tape: Tape | None = None
+        self._spare: Tape | None = None
 
     # BatchEnv
 
@@ -108,7 +109,7 @@ class GameEnv:
         taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if everything else pictured)
         if tape is not None and pictured is not None:
             for slot in np.flatnonzero(pictured):
-                tape.picture(int(slot), self.batch.frame(int(slot)))
+                self.batch.screen_into(int(slot), tape.picture(int(slot)))
         columns = self.columns = self.profile.columns(taps)
         reward[:] = self.rewards.step(columns)
         vectors = obs if self.features is None else self.features
@@ -160,14 +161,17 @@ class GameEnv:
         return report
 
     def start_trace(self, steps: int) -> None:
-        parts = len(self.rewards.names)
-        self._tape = Tape(steps, self.num_slots, self.profile.layout.size, OBSERVATION_SIZE, parts)
+        if self._spare is None or self._spare.steps != steps:
+            sizes = self.profile.layout.size, OBSERVATION_SIZE, len(self.rewards.names)
+            self._spare = Tape(steps, self.num_slots, *sizes)
+        self._tape = self._spare
+        self._tape.rewind()
         for slot in np.flatnonzero(self.age == 0):
             self._tape.start(int(slot), EpisodeStart(state=self._start_names[slot]))
 
     def trace(self) -> Trace | None:
         tape, self._tape = self._tape, None
-        return tape.trace if tape else None
+        return tape.trace() if tape else None
 
     def state_dict(self) -> dict[str, Any]:
         """Saves every emulator, and loads what was saved.

@@ -227,21 +227,21 @@ class QuestLearner(PPOTorchLearner):
 
         def policy(minibatch: Minibatch) -> tuple[Tensor, Tensor]:
             rows, chosen = minibatch
-            loss, statistics = of_policy(rows, network.logits(obs[rows]))
+            loss, statistics = of_policy(rows, network.logits(obs.index_select(0, rows)))
             if imitation is not None:
                 loss = loss + imitation.policy_loss(network.logits(imitation.obs[chosen]), chosen)
             return loss, statistics
 
         def critic(minibatch: Minibatch) -> tuple[Tensor, Tensor]:
             rows, chosen = minibatch
-            loss, statistics = of_critic(rows, network.values(obs[rows]))
+            loss, statistics = of_critic(rows, network.values(obs.index_select(0, rows)))
             if imitation is not None and imitation.sil_coef:
                 loss = loss + imitation.value_loss(network.values(imitation.obs[chosen])[:, 0], chosen)
             return loss, statistics
 
         def both(minibatch: Minibatch) -> tuple[Tensor, Tensor]:
             rows, _ = minibatch
-            logits, values = network.logits_and_values(obs[rows])
+            logits, values = network.logits_and_values(obs.index_select(0, rows))
             (first, statistics), (second, more) = of_policy(rows, logits), of_critic(rows, values)
             return first + second, torch.cat([statistics, more])
 
@@ -298,7 +298,7 @@ class QuestLearner(PPOTorchLearner):
 
     def _surprise(self, vectors: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         assert self.curiosity is not None
-        loss = self.curiosity.loss(vectors[rows])
+        loss = self.curiosity.loss(vectors.index_select(0, rows))
         return loss, loss.detach()[None]
 
     # Curiosity and shaping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import torch
@@ -10,6 +11,7 @@ from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor, nn
 
+from questloop.dense import Activation, Dense, numbered
 from questloop.training.versions import WHITE_MOST
 
 HIDDEN = (256, 256)
@@ -17,7 +19,7 @@ SPREAD_LEAST = 0.1
 """A component that hardly varies is not blown up beyond this."""
 CLOSED = -1e9
 """Logit of an action that the profile does not offer: finite, since 0 * inf has no gradient."""
-_Layer = TypeVar("_Layer", nn.Linear, nn.Conv2d)
+_Layer = TypeVar("_Layer", bound=nn.Linear | nn.Conv2d)
 
 
 class VectorModule(TorchRLModule, ValueFunctionAPI):
@@ -120,20 +122,19 @@ def closed(model_config: Any, actions: int) -> Tensor:
 
 def _head(inputs: int, outputs: int, gain: float) -> nn.Sequential:
     hidden = HIDDEN[-1]
-    return nn.Sequential(
-        _orthogonal(nn.Linear(inputs, hidden), 2**0.5),
-        nn.ReLU(),
-        _orthogonal(nn.Linear(hidden, outputs), gain),
+    return numbered(
+        [
+            _orthogonal(Dense(inputs, hidden, Activation.RELU), 2**0.5),
+            _orthogonal(Dense(hidden, outputs), gain),
+        ]
     )
 
 
 def mlp(inputs: int, outputs: int, gain: float) -> nn.Sequential:
     """Tanh layers of `HIDDEN` units, orthogonal, and a linear head scaled by `gain`."""
-    layers: list[nn.Module] = []
-    for width in HIDDEN:
-        layers += [_orthogonal(nn.Linear(inputs, width), 2**0.5), nn.Tanh()]
-        inputs = width
-    return nn.Sequential(*layers, _orthogonal(nn.Linear(inputs, outputs), gain))
+    sizes = (inputs, *HIDDEN)
+    hidden = [_orthogonal(Dense(*size, Activation.TANH), 2**0.5) for size in pairwise(sizes)]
+    return numbered([*hidden, _orthogonal(Dense(sizes[-1], outputs), gain)])
 
 
 def _orthogonal(layer: _Layer, gain: float) -> _Layer:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.episodes.trace import EpisodeStart, Trace
+from questloop.episodes.trace import EpisodeStart, Screens, Trace
 from questloop.game.columns import Columns
+from questloop.game.screen import SCREEN_SHAPE, Screen
 
 _ITEMS = ("key", "sword", "essence")
 
@@ -37,12 +40,16 @@ class EventWatch:
 
 
 class Tape:
-    """A trace in the making: preallocated rows, filled step by step."""
+    """A trace in the making: rows filled step by step, and used again from trace to trace.
+
+    A trace is valid until `rewind`. New memory would cost more than what is written into it.
+    """
 
     def __init__(self, steps: int, slots: int, taps: int, observation: int, parts: int) -> None:
         shape = (steps, slots)
+        self.steps = steps
         self.t = 0
-        self.trace = Trace(
+        self._trace = Trace(
             episode_step=np.zeros(shape, np.int32),
             action=np.zeros(shape, np.uint8),
             mode=np.zeros(shape, np.uint8),
@@ -52,9 +59,14 @@ class Tape:
             reward_parts=np.zeros((*shape, parts), np.float32),
             milestones=np.zeros(shape, np.uint64),
         )
-        self._frames: dict[tuple[int, int], NDArray[np.uint8]] = {}
+        self._screens = np.zeros((max(1, steps * slots // 8), *SCREEN_SHAPE), np.uint16)
+        self._pictured: dict[tuple[int, int], int] = {}
         self._starts: dict[tuple[int, int], EpisodeStart] = {}
-        self.trace.frames, self.trace.starts = self._frames, self._starts
+
+    def rewind(self) -> None:
+        """Begin a new trace in the place of the last one."""
+        self.t = 0
+        self._pictured, self._starts = {}, {}
 
     def add(
         self,
@@ -67,7 +79,7 @@ class Tape:
         milestones: NDArray[np.uint64],
     ) -> None:
         """Append a step, as it was before any reset; `age[N]` counts the steps of each episode from 0."""
-        trace, t = self.trace, self.t
+        trace, t = self._trace, self.t
         trace.episode_step[t] = age
         trace.action[t] = action
         trace.boundary[t] = boundary
@@ -77,10 +89,19 @@ class Tape:
         trace.milestones[t] = milestones
         self.t += 1
 
-    def picture(self, slot: int, frame: NDArray[np.uint8]) -> None:
-        """The screen `slot` showed in the step that `add` appends next."""
-        self._frames[self.t, slot] = frame
+    def picture(self, slot: int) -> Screen:
+        """Where to write what `slot` showed in the step that `add` appends next."""
+        row = self._pictured[self.t, slot] = len(self._pictured)
+        if row == len(self._screens):
+            self._screens = np.concatenate([self._screens, np.zeros_like(self._screens)])
+        screen: Screen = self._screens[row]
+        return screen
 
     def start(self, slot: int, start: EpisodeStart) -> None:
         """The step that `add` appends next is the first one of an episode of `slot`."""
         self._starts[self.t, slot] = start
+
+    def trace(self) -> Trace:
+        """What was recorded, once every step was added."""
+        screens = Screens(self._pictured, self._screens[: len(self._pictured)])
+        return replace(self._trace, frames=screens, starts=self._starts)

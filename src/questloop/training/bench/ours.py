@@ -40,13 +40,16 @@ class Parts:
 class Ours:
     """A trainer that is kept between rounds, so that a round measures training and nothing else."""
 
-    def __init__(self, starts: StartStates, parts: Parts, seed: int = 0) -> None:
+    def __init__(
+        self, starts: StartStates, parts: Parts, seed: int = 0, epoch_updates: int = UPDATES
+    ) -> None:
+        """`epoch_updates`: of the epochs that `run` will play, by which the export budget goes."""
         self._folder = TemporaryDirectory(prefix="questloop-bench-")
         began = time.perf_counter()
         settings = load(
             flags={
                 "seed": seed,
-                "export_segments_per_epoch": _budget(),
+                "export_segments_per_epoch": _budget(epoch_updates),
                 "ppo_epochs": PPO_EPOCHS,
                 "rnd_coef": 0.5 if parts.rnd else 0.0,
                 "shaping_coef": 1.0 if parts.shaping else 0.0,
@@ -94,12 +97,12 @@ class Ours:
         return [steps / (after - before) for before, after in pairwise(marks)]
 
 
-def _budget() -> int:
-    """Segments that a round may export: as many a step as the defaults of a longer epoch allow."""
+def _budget(updates: int) -> int:
+    """Segments that an epoch of so many updates may export: as many a step as the defaults allow."""
     default = load()
     budget = default.store.export_segments_per_epoch
     assert budget != "all"
-    return round(budget * UPDATES * BATCH / default.loop.epoch_steps)
+    return round(budget * updates * BATCH / default.loop.epoch_steps)
 
 
 def _reward_model() -> bytes:

@@ -118,6 +118,8 @@ class StableBaselines3:
         except ImportError:
             raise MissingExtraError("stable-baselines3", "peers") from None
 
+        from stable_baselines3.common.logger import Logger
+
         self._env = _sb3_env(starts, slots)
         self._ppo = PPO(
             "MlpPolicy",
@@ -136,6 +138,7 @@ class StableBaselines3:
             seed=0,
             device="cpu",
         )
+        self._ppo.set_logger(Logger(None, []))  # or every `learn` makes a folder of its own
 
     def __enter__(self) -> Self:
         return self

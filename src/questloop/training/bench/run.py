@@ -27,6 +27,7 @@ _RAW_SECONDS = 2.0
 _RAY_SLOTS = 16  # actors of every contestant stay alive between rounds
 _FULL_FRAMES = 30_000_000
 _FIRST_DESIGN_EPOCHS = 10
+_EXPORT_UPDATES = 36
 
 
 @dataclass
@@ -70,6 +71,7 @@ def run_bench(full: bool = False, say: Say = lambda _: None) -> BenchReport:
     on_busy = _contest(busy, rounds, say, everything=True)
     on_shipped = _contest(shipped, rounds, say, everything=False)
     report.figures |= _training_figures(on_busy, on_shipped)
+    report.figures |= _export(busy, rounds, say)
     ray.shutdown()
     report.figures |= _scaling(rounds, say)
     return report
@@ -118,7 +120,6 @@ def _contest(starts: StartStates, rounds: int, say: Say, everything: bool) -> _R
         except MissingExtraError as error:
             say(str(error))
         if everything:
-            enter("ours_with_export", lambda: Ours(starts, Parts(export=True)))
             enter("first_design", lambda: StockRLlib(starts, cores, 1, _FIRST_DESIGN_EPOCHS))
         for name, contestant in contestants.items():
             if not isinstance(contestant, Ours):
@@ -134,20 +135,31 @@ def _contest(starts: StartStates, rounds: int, say: Say, everything: bool) -> _R
             found.add("raw", limits)
             for name in list(contestants)[1:]:
                 found.add(name, contestants[name].run(1 if name == "first_design" else UPDATES))
-            for name, contestant in contestants.items():
-                if isinstance(contestant, Ours):
-                    found.add(f"{name}_epoch", contestant.epoch_rates[-1:])
-        exporting = contestants.get("ours_with_export")
-        if isinstance(exporting, Ours):
-            found.add("segments_per_minute", [_per_minute(exporting, "segments")])
-            found.add("pngs_per_minute", [_per_minute(exporting, "pngs")])
     return found
 
 
-def _per_minute(ours: Ours, what: str) -> float:
-    reports = ours.reports[2:]
-    seconds = sum(report.seconds for report in reports)
-    return 60 * sum(getattr(report, what) for report in reports) / max(seconds, 1e-9)
+def _export(starts: StartStates, rounds: int, say: Say) -> dict[str, Figure]:
+    """Epochs of half the default length with half its budget and without export, what their ends wait for
+    included."""
+    found = _Rounds()
+    with (
+        Ours(starts, Parts()) as without,
+        Ours(starts, Parts(export=True), epoch_updates=_EXPORT_UPDATES) as exporting,
+    ):
+        for number in range(rounds):
+            say(f"export on and off: round {number + 1} of {rounds}")
+            for name, ours in (("off", without), ("on", exporting)):
+                ours.run(_EXPORT_UPDATES)
+                found.add(name, ours.epoch_rates[-1:])
+            report = exporting.reports[-1]
+            minutes = (report.step_end - report.step_start) / exporting.epoch_rates[-1] / 60
+            found.add("segments", [report.segments / minutes])
+            found.add("pngs", [report.pngs / minutes])
+    return {
+        "export_ratio": found.ratio("on", "off", 0.90),
+        "export_segments_per_minute": found.rate("segments"),
+        "export_pngs_per_minute": found.rate("pngs"),
+    }
 
 
 def _training_figures(busy: _Rounds, shipped: _Rounds) -> dict[str, Figure]:
@@ -167,9 +179,6 @@ def _training_figures(busy: _Rounds, shipped: _Rounds) -> dict[str, Figure]:
         "steps_per_minute_shipped": shipped.rate("ours", 60),
         "rllib_steps_per_minute": busy.rate("rllib", 60),
         "sb3_steps_per_minute": busy.rate("sb3", 60),
-        "export_ratio": busy.ratio("ours_with_export_epoch", "ours_epoch", 0.90),
-        "export_segments_per_minute": busy.rate("segments_per_minute"),
-        "export_pngs_per_minute": busy.rate("pngs_per_minute"),
         "startup_s": busy.rate("startup_s"),
     }
 

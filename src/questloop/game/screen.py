@@ -1,0 +1,27 @@
+"""Screens in the Game Boy Color's own 15-bit colours: two bytes a pixel, and nothing lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SCREEN_SHAPE = (144, 160)
+Screen = NDArray[np.uint16]
+"""u16[H, W], `red << 10 | green << 5 | blue`, each 0-31"""
+
+
+def write_screen(pixels: NDArray[np.uint8], out: Screen) -> None:
+    """Write contiguous u8[H, W, 4] into `out`; the lowest three bits of each colour are dropped."""
+    words = pixels.view("<u4")[..., 0]  # red in the lowest byte
+    screen = (words & 0xF8) << 7
+    screen |= (words >> 6) & 0x3E0
+    screen |= (words >> 19) & 0x1F
+    out[:] = screen
+
+
+def rgb_of_screen(screen: NDArray[Any]) -> NDArray[np.uint8]:
+    """u8[H, W, 3] of a screen, each colour a multiple of 8."""
+    parts = np.stack([screen >> 10, screen >> 5 & 31, screen & 31], axis=-1)
+    return parts.astype(np.uint8) * np.uint8(8)
