@@ -128,11 +128,15 @@ class LoopbackMachine:
             await asyncio.gather(*late, return_exceptions=True)
 
     def kill_everything(self) -> None:
-        """KILL until nothing of this machine is left."""
+        """KILL until nothing of this machine is left.
+
+        All are stopped first: a runner must not see its job die before itself, and write down how.
+        """
         while found := self.processes():
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in found:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, number)
 
     def processes(self) -> set[int]:
         """Everything that runs on this machine."""
