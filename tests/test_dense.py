@@ -1,5 +1,7 @@
 """Dense layers are PyTorch's own, to rounding."""
 
+import platform
+
 import pytest
 import torch
 
@@ -30,6 +32,32 @@ def test_values_and_gradients_are_those_of_pytorch(activation, size):
         found.append((values.detach(), *torch.autograd.grad(loss, [x, *layer.parameters()])))
     for mine, theirs in zip(*found, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="oneDNN comes with PyTorch for x86")
+def test_a_minibatch_goes_to_onednn():
+    """A renamed operator would be replaced silently, and cost half the speed of learning."""
+    assert dense._fast(torch.zeros(512, 128))
+    assert not dense._fast(torch.zeros(32, 128))
+
+
+def test_what_needs_no_gradient_gets_none(activation):
+    layer, x = Dense(128, 256, activation), torch.randn(512, 128)
+    layer.weight.requires_grad_(False)
+    layer(x).sum().backward()  # of a gradient without strides
+    assert x.grad is None
+    assert layer.weight.grad is None
+    assert layer.bias.grad.isfinite().all()
+
+
+def test_what_is_not_a_number_stays_none(activation):
+    """A divergence must be seen in the loss."""
+    layer, x = Dense(16, 8, activation), torch.randn(256, 16)
+    x[3, 2] = float("nan")
+    assert layer(x)[3].isnan().all()
+    with torch.no_grad():
+        layer.weight[0, 0] = float("nan")
+    assert layer(torch.randn(256, 16))[:, 0].isnan().all()
 
 
 def test_without_gradient_it_gives_the_same(activation):

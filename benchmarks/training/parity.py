@@ -31,8 +31,9 @@ def main() -> None:
         for name, train in (("questloop", ours), ("rllib", rllib)):
             returns[name].append(train(seed, arguments.updates))
             print(f"seed {seed}: {name} {returns[name][-1]:.4f}", flush=True)
+    seeds = " ".join(map(str, arguments.seeds))
     document = {
-        "command": f"python benchmarks/training/parity.py --updates {arguments.updates}",
+        "command": f"python benchmarks/training/parity.py --seeds {seeds} --updates {arguments.updates}",
         "steps": arguments.updates * 4096,
         "seeds": arguments.seeds,
         "return_of_last_episodes": returns,

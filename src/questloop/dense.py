@@ -39,7 +39,7 @@ class Dense(nn.Linear):
         if not _fast(x):
             return _ACTIVATE[self.activation](super().forward(x))
         if not torch.is_grad_enabled():
-            return _linear(x, self.weight, self.bias, self.activation)
+            return _layer(x, self.weight, self.bias, self.activation)
         out: Tensor = _Layer.apply(x, self.weight, self.bias, self.activation)
         return out
 
@@ -61,7 +61,7 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, activation: Activation) -> Tensor:
-        y = _linear(x, weight, bias, activation)
+        y = _layer(x, weight, bias, activation)
         ctx.save_for_backward(x, weight, y)
         ctx.activation = activation
         return y
@@ -75,6 +75,12 @@ class _Layer(torch.autograd.Function):
         of_x = _linear(of_sum, weight.t()) if wants_x else None
         of_weight = _linear(of_sum.t(), x.t()) if wants_weight else None
         return of_x, of_weight, of_sum.sum(0), None
+
+
+def _layer(x: Tensor, weight: Tensor, bias: Tensor, activation: Activation) -> Tensor:
+    if activation is Activation.RELU:  # oneDNN's makes 0 of what is not a number, and would hide a divergence
+        return torch.relu(_linear(x, weight, bias))
+    return _linear(x, weight, bias, activation)
 
 
 def _linear(

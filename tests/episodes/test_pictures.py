@@ -34,6 +34,11 @@ def test_frames_of_the_game(played):
     assert max(sizes) < 8000
 
 
+def test_a_picture_in_rgb_is_no_screen():
+    with pytest.raises(ValueError, match="no screen"):
+        encode_png(rgb_of_screen(screen(4)))
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"GIF89a", encode_png(screen(4))[:200], b"\x89PNG\r\n\x1a\n" + bytes(50)]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import sys
@@ -62,7 +63,7 @@ class Exporter:
         self._accepted = 0
         self._error: Exception | None = None
         self._stopped = threading.Event()
-        # Encoding holds the interpreter's lock; two threads at it only take turns, and time from training.
+        # Encoding mostly holds the interpreter's lock: two threads at it take turns, and time from training.
         self._encoding = threading.Lock()
         self._threads = [
             threading.Thread(
@@ -166,4 +167,5 @@ class Exporter:
 def _yield_to_training() -> None:
     """Let this thread have what training leaves over: Ray starts runners at niceness 15, we at 0."""
     if sys.platform == "linux":  # elsewhere a whole process has one priority
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        with contextlib.suppress(OSError):  # a sandbox may forbid it
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -24,7 +24,9 @@ _LARGEST = 4096  # pixels a side that are decoded
 
 
 def encode_png(screen: Screen) -> bytes:
-    """A lossless PNG of a screen."""
+    """A lossless PNG of a screen; `ValueError` for what is none, such as its RGB."""
+    if screen.dtype != np.uint16 or screen.ndim != 2:
+        raise ValueError(f"{screen.dtype}{list(screen.shape)} is no screen: u16[height, width] is meant")
     present = np.zeros(1 << 15, np.bool_)
     present[screen.ravel()] = True
     palette = np.flatnonzero(present)

@@ -1,4 +1,7 @@
-"""Screens in the Game Boy Color's own 15-bit colours: two bytes a pixel, and nothing lost."""
+"""Screens in the Game Boy Color's own 15-bit colours, two bytes a pixel.
+
+Nothing is lost of what PyBoy draws with `cgb=True`, whose colours are multiples of 8.
+"""
 
 from __future__ import annotations
 

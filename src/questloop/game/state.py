@@ -242,7 +242,8 @@ def _state(columns: _Lists, slot: int, profile: Profile) -> GameState:
     )
 
 
-_DIRECTIONS, _SEASONS = tuple(Direction), tuple(Season)
+_DIRECTIONS = {int(each): each for each in Direction}
+_SEASONS = {int(each): each for each in Season}
 
 
 @cache

@@ -91,7 +91,7 @@ class Tape:
 
     def picture(self, slot: int) -> Screen:
         """Where to write what `slot` showed in the step that `add` appends next."""
-        row = self._pictured[self.t, slot] = len(self._pictured)
+        row = self._pictured.setdefault((self.t, slot), len(self._pictured))
         if row == len(self._screens):
             self._screens = np.concatenate([self._screens, np.zeros_like(self._screens)])
         screen: Screen = self._screens[row]
