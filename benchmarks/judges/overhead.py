@@ -32,7 +32,6 @@ from questloop.episodes.trace import Trace
 from questloop.game.batch import GameBatch
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.game.screen import SCREEN_SHAPE
 from questloop.judges.evaluate import evaluate_epoch
 from questloop.judges.rubric import JUDGES
 from questloop.llm.client import ChatClient
@@ -154,9 +153,7 @@ def play(store: Store, segments: int) -> None:
         for step in range(CHUNK):
             render = np.full(SLOTS, step % 10 == 0)
             taps[step] = game.step(action[step], render)
-            for slot in np.flatnonzero(render).tolist():
-                frames[step, slot] = np.zeros(SCREEN_SHAPE, np.uint16)
-                game.screen_into(slot, frames[step, slot])
+            frames |= {(step, slot): game.screen(slot) for slot in np.flatnonzero(render).tolist()}
         export.add(
             Trace(
                 episode_step=np.stack([np.arange(CHUNK) + chunk * CHUNK] * SLOTS, axis=1),

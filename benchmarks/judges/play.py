@@ -31,7 +31,6 @@ from questloop.game.observation import Encoder
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.game.screen import SCREEN_SHAPE
 from questloop.game.state import decode_all
 from questloop.game.state_file import SaveState
 from questloop.grpo.judge_data import JudgedSegment
@@ -218,9 +217,7 @@ def play(
         render = pictures is not None and (changed or step % PICTURE_STEPS == 0)
         emulator.step(action, frames, render)
         if pictures is not None and render:
-            screen = np.zeros(SCREEN_SHAPE, np.uint16)
-            emulator.screen_into(screen)
-            pictures[step] = encode_png(screen)
+            pictures[step] = encode_png(emulator.screen())
         emulator.read(taps[step])
         columns = profile.columns(taps[step : step + 1])
         now = tuple(int(column[0]) for column in (columns.place, columns.text_index, columns.health))

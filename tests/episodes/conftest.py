@@ -11,7 +11,6 @@ from questloop.episodes.trace import EpisodeStart, Trace
 from questloop.game.batch import GameBatch
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.game.screen import SCREEN_SHAPE
 from questloop.storage.store import open_store
 
 REWARDS = ("room", "tile", "health")
@@ -40,9 +39,7 @@ def played(recording):
             game.reset(0)
         render = step[t] % PNG_STRIDE == 0
         taps[t] = game.step(action[t], render)
-        for slot in np.flatnonzero(render).tolist():
-            frames[t, slot] = np.zeros(SCREEN_SHAPE, np.uint16)
-            game.screen_into(slot, frames[t, slot])
+        frames |= {(t, slot): game.screen(slot) for slot in np.flatnonzero(render).tolist()}
     game.close()
     boundary = np.zeros((STEPS, SLOTS), np.uint8)
     boundary[449, 0] = 2

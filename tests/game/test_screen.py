@@ -9,14 +9,13 @@ from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.game.screen import SCREEN_SHAPE, rgb_of_screen, write_screen
+from questloop.game.screen import rgb_of_screen, screen_of_rgba
 from questloop.game.start_states import beginnings
 
 
 @given(arrays(np.uint8, (3, 5, 4)))
 def test_each_colour_keeps_its_five_highest_bits(pixels):
-    screen = np.zeros((3, 5), np.uint16)
-    write_screen(pixels, screen)
+    screen = screen_of_rgba(pixels)
     np.testing.assert_array_equal(rgb_of_screen(screen), pixels[..., :3] & 0xF8)
 
 
@@ -24,7 +23,8 @@ def test_each_colour_keeps_its_five_highest_bits(pixels):
 def test_a_screen_comes_back(screen):
     rgb = rgb_of_screen(screen)
     back = np.zeros_like(screen)
-    write_screen(np.concatenate([rgb, np.full((4, 4, 1), 255, np.uint8)], axis=2), back)
+    pixels = np.concatenate([rgb, np.full((4, 4, 1), 255, np.uint8)], axis=2)
+    assert screen_of_rgba(pixels, back) is back
     np.testing.assert_array_equal(back, screen)
 
 
@@ -34,8 +34,7 @@ def test_the_games_colours_lose_nothing():
     emulator = Emulator(rom, profile.layout)
     emulator.load(next(beginnings(rom, profile)).state)
     emulator.step(Action.NOP, 120, render=True)
-    screen = np.zeros(SCREEN_SHAPE, np.uint16)
-    emulator.screen_into(screen)
+    screen = emulator.screen()
     np.testing.assert_array_equal(rgb_of_screen(screen), emulator.frame())
     assert len(np.unique(screen)) > 4
     emulator.close()

@@ -15,7 +15,6 @@ from questloop.episodes.trace import Trace
 from questloop.game.batch import GameBatch
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.game.screen import SCREEN_SHAPE
 from questloop.storage.commit import commit_stage
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
@@ -56,9 +55,7 @@ def play(
     for step in range(steps):
         render = np.full(slots, step % PNG_STRIDE == 0)
         taps[step] = game.step(action[step], render)
-        for slot in np.flatnonzero(render).tolist():
-            frames[step, slot] = np.zeros(SCREEN_SHAPE, np.uint16)
-            game.screen_into(slot, frames[step, slot])
+        frames |= {(step, slot): game.screen(slot) for slot in np.flatnonzero(render).tolist()}
     game.close()
     trace = Trace(
         episode_step=np.stack([np.arange(steps)] * slots, axis=1),

@@ -1,6 +1,6 @@
 """Frames as PNG.
 
-A Game Boy Color screen has few colours of 15 bits, so a frame becomes an indexed PNG of 4 or 8 bits a pixel.
+A Game Boy Color screen has few colours of 15 bits, so a frame becomes an indexed PNG of 4 or 8 bits a pixel:
 0.1 ms and 2.3 KB where Pillow takes 0.4 ms and 4.3 KB for the same frame in RGB at the same level, and 0.8 ms
 for it indexed (measured on Mossgrove).
 """
@@ -16,7 +16,7 @@ from PIL import Image, UnidentifiedImageError
 
 from questloop.episodes.trace import Bytes
 from questloop.errors import BadDataError
-from questloop.game.screen import Screen, rgb_of_screen, write_screen
+from questloop.game.screen import Screen, rgb_of_screen, screen_of_rgba
 
 _LEVEL = 3
 _INDEXED = 3  # PNG's colour type
@@ -44,10 +44,7 @@ def decode_png(data: bytes, key: str = "picture") -> Bytes:
 
 def decode_screen(data: bytes, key: str = "picture") -> Screen:
     """The screen that `encode_png` made a PNG of; `BadDataError` for what is none."""
-    pixels = _pixels(data, key, "RGBA")
-    screen = np.zeros(pixels.shape[:2], np.uint16)
-    write_screen(pixels, screen)
-    return screen
+    return screen_of_rgba(_pixels(data, key, "RGBA"))
 
 
 def _pixels(data: bytes, key: str, mode: str) -> Bytes:

@@ -58,9 +58,9 @@ class GameBatch:
         """Screen u8[144, 160, 3] of the slot's last rendered step."""
         return self.emulators[slot].frame()
 
-    def screen_into(self, slot: int, out: Screen) -> None:
-        """Fill `out` u16[144, 160] with the same in 15-bit colours."""
-        self.emulators[slot].screen_into(out)
+    def screen(self, slot: int, out: Screen | None = None) -> Screen:
+        """The same u16[144, 160] in 15-bit colours, in `out` where given."""
+        return self.emulators[slot].screen(out)
 
     def save(self, slot: int) -> SaveState:
         """The slot's state."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from questloop.errors import BadDataError
 from questloop.game.actions import Action
 from questloop.game.rom import Rom
-from questloop.game.screen import SCREEN_SHAPE, Screen, write_screen
+from questloop.game.screen import Screen, screen_of_rgba
 from questloop.game.state_file import REMAKE, SaveState
 from questloop.game.taps import TapLayout
 
@@ -23,7 +23,6 @@ with warnings.catch_warnings():
     from pyboy.utils import WindowEvent
 
 PYBOY_VERSION = metadata.version("pyboy")
-FRAME_SHAPE = (*SCREEN_SHAPE, 3)
 
 _PRESS = (
     WindowEvent.PRESS_ARROW_UP,
@@ -121,9 +120,9 @@ class Emulator:
         screen: NDArray[np.uint8] = self._pyboy.screen.ndarray
         return screen[:, :, :3].copy()
 
-    def screen_into(self, out: Screen) -> None:
-        """Fill `out` u16[144, 160] with the same in the machine's own colours, in a third of the time."""
-        write_screen(self._pyboy.screen.ndarray, out)
+    def screen(self, out: Screen | None = None) -> Screen:
+        """The same u16[144, 160] in the machine's own colours, in `out` where given: a fifth of the time."""
+        return screen_of_rgba(self._pyboy.screen.ndarray, out)
 
     def picture(self) -> NDArray[np.uint8]:
         """The screen u8[144, 160, 3] of the next frame, drawn for whoever asks; every button is released.

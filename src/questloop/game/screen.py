@@ -15,13 +15,16 @@ Screen = NDArray[np.uint16]
 """u16[H, W], `red << 10 | green << 5 | blue`, each 0-31"""
 
 
-def write_screen(pixels: NDArray[np.uint8], out: Screen) -> None:
-    """Write contiguous u8[H, W, 4] into `out`; the lowest three bits of each colour are dropped."""
+def screen_of_rgba(pixels: NDArray[np.uint8], out: Screen | None = None) -> Screen:
+    """The screen of contiguous u8[H, W, 4], in `out` where given; the lowest three bits of each colour are
+    dropped."""
     words = pixels.view("<u4")[..., 0]  # red in the lowest byte
     screen = (words & 0xF8) << 7
     screen |= (words >> 6) & 0x3E0
     screen |= (words >> 19) & 0x1F
+    out = np.empty(screen.shape, np.uint16) if out is None else out
     out[:] = screen
+    return out
 
 
 def rgb_of_screen(screen: NDArray[Any]) -> NDArray[np.uint8]:

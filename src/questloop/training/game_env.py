@@ -109,7 +109,7 @@ class GameEnv:
         taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if everything else pictured)
         if tape is not None and pictured is not None:
             for slot in np.flatnonzero(pictured):
-                self.batch.screen_into(int(slot), tape.picture(int(slot)))
+                self.batch.screen(int(slot), out=tape.picture(int(slot)))
         columns = self.columns = self.profile.columns(taps)
         reward[:] = self.rewards.step(columns)
         vectors = obs if self.features is None else self.features

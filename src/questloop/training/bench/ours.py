@@ -45,7 +45,6 @@ class Ours:
     ) -> None:
         """`epoch_updates`: of the epochs that `run` will play, by which the export budget goes."""
         self._folder = TemporaryDirectory(prefix="questloop-bench-")
-        began = time.perf_counter()
         settings = load(
             flags={
                 "seed": seed,
@@ -71,7 +70,6 @@ class Ours:
         self.epoch_rates: list[float] = []
         """steps a second of each `run`, with what its end waits for: export and checkpoint"""
         self.run(1)
-        self.startup_seconds = time.perf_counter() - began
         if parts.shaping:
             self._digest = self._store.put(keys.reward_model(0), _reward_model()).sha256
             self.run(1)  # the critic is re-fitted once a potential, outside of what is measured
