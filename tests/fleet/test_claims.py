@@ -1,5 +1,6 @@
 """Claims on SQLite and PostgreSQL, also many at once."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -82,7 +83,9 @@ def test_a_job_that_another_process_holds_is_left_to_it(db, monkeypatch):
 def test_priority_then_age(db):
     add_vm(db, "vm", 3)
     low = submit(db)
-    first, second = submit(db, priority=5), submit(db, priority=5)
+    first = submit(db, priority=5)
+    time.sleep(0.002)  # SQLite's clock counts milliseconds; of the same age, the id decides
+    second = submit(db, priority=5)
     assert [claim(db).job_id for _ in range(3)] == [first, second, low]
 
 
