@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from questloop.game.actions import ACTION_COUNT
 from questloop.game.columns import Bools, Bytes, Columns
+from questloop.game.guide import Guide
 from questloop.game.taps import TapLayout
 from questloop.game.terrain import Terrain
 
@@ -128,11 +129,17 @@ class Profile:
     terrain: Terrain = field(default_factory=Terrain)
     goal: str = ""
     """Key of the milestone at which the game is finished and an episode ends; empty: there is none."""
+    guide: Guide | None = None
+    """The game's booklet: what judges, hints and planner know of it beforehand."""
     detector: MilestoneDetector = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.items) > MAX_ITEMS:
             raise ValueError(f"{len(self.items)} items; a profile has at most {MAX_ITEMS}")
+        keys = {milestone.key for milestone in self.milestones}
+        for aim in self.guide.aims if self.guide else ():
+            if unknown := {aim.key, *aim.needs} - keys:
+                raise ValueError(f"the guide's aim {aim.key} names no milestone {', '.join(sorted(unknown))}")
         object.__setattr__(self, "detector", MilestoneDetector(self.milestones, self.layout))
 
     def columns(self, taps: Bytes) -> Columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from questloop.game.actions import Action
+from questloop.game.guide import bundled_guide
 from questloop.game.profile import Milestone, Profile, at_least, bit
 from questloop.game.profiles.oracle_decoder import OracleDecoder
 from questloop.game.profiles.oracle_memory import (
@@ -100,4 +101,5 @@ PROFILE = Profile(
     terrain=TERRAIN,
     sanity=SANITY,
     walkthrough="mossgrove.inputs",
+    guide=bundled_guide("mossgrove"),
 )
