@@ -28,7 +28,7 @@ TEARDOWN_S = 300
 LONGEST = (
     *("integration/test_loop.py", "reward_model/test_train.py", "training/test_trainer.py"),
     *("fleet/test_dispatcher.py", "grpo/test_train.py", "pipeline/test_audit.py", "docs/test_scripts.py"),
-    *("web/test_app.py", "pipeline/test_films.py", "cli/test_verify.py", "training/test_imitation.py"),
+    *("web/test_app.py", "report/test_films.py", "cli/test_verify.py", "training/test_imitation.py"),
     *("cli/test_game_commands.py", "training/test_learner.py", "integration/test_killed_export.py"),
 )
 

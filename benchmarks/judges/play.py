@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from questloop.episodes.outcomes import SEGMENT_STEPS, EpisodeFacts, known_outcomes
 from questloop.episodes.pictures import encode_png
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
@@ -35,7 +36,6 @@ from questloop.game.state import decode_all
 from questloop.game.state_file import SaveState
 from questloop.grpo.judge_data import JudgedSegment
 from questloop.judges.compress import compress
-from questloop.judges.outcomes import SEGMENT_STEPS, EpisodeFacts, known_outcomes
 
 TOKEN_BUDGET = 350
 STEP_FRAMES = 4

@@ -24,6 +24,7 @@ from play import segments
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
+from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
 from questloop.judges import rules
 from questloop.judges.agreement import krippendorff_alpha
@@ -31,7 +32,6 @@ from questloop.judges.calibration import brier
 from questloop.judges.pictures import sheet
 from questloop.judges.request import Case, prepare
 from questloop.judges.rubric import JUDGES
-from questloop.pipeline.judging import outcomes
 from questloop.settings import StoreSettings
 from questloop.storage.commit import committed_epochs
 from questloop.storage.keys import Stage

@@ -18,13 +18,13 @@ import gymnasium as gym
 import numpy as np
 import ray
 
+from questloop.env.toys import Corridor
+from questloop.env.world import World
 from questloop.settings import load
 from questloop.storage.store import open_store
 from questloop.training.cluster import start_ray
 from questloop.training.plan import EpochPlan
-from questloop.training.toys import Corridor
 from questloop.training.trainer import Trainer
-from questloop.training.world import World
 
 ARMS = {"ppo": {"rnd_coef": 0.0}, "ppo + rnd": {"rnd_coef": 0.5}}
 PARTS = 10

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from questloop.env.world import game_world
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import parse_inputs, steps
 from questloop.game.profile import Profile
@@ -28,7 +29,6 @@ from questloop.storage import keys
 from questloop.training.evaluation import play_episodes
 from questloop.training.player import load_player
 from questloop.training.trainer import Trainer
-from questloop.training.world import game_world
 
 POWER_ON = "power_on"
 GOAL = "essence_1"

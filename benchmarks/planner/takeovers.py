@@ -17,6 +17,7 @@ from statistics import mean
 
 import numpy as np
 
+from questloop.episodes.mode import Mode
 from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.columns import Columns
 from questloop.game.observation import OBSERVATION_SIZE, Encoder
@@ -24,7 +25,6 @@ from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
 from questloop.game.start_states import StartState, write_start_state
 from questloop.planner.client import EmbeddedPlanner, RemotePlanner
-from questloop.planner.modes import Mode
 from questloop.planner.plan import Plan
 from questloop.planner.trials import Table, by_planner, by_policy, talks, trials
 from questloop.serving.local_llm import MODEL, LocalLLM

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from questloop.bench.game import bench_env, bench_starts, emulator_mb
 from questloop.judges.rubric import MAX_REPLY_TOKENS
 from questloop.pipeline import stages
 from questloop.pipeline.context import open_context
 from questloop.settings import load
 from questloop.storage import keys
 from questloop.storage.store import open_store
-from questloop.training.bench.game import bench_env, bench_starts, emulator_mb
 from questloop.training.trainer import Trainer
 
 RATES = Path(__file__).parent / "rates.json"

@@ -45,8 +45,8 @@ def main() -> None:
 
 def ours(seed: int, updates: int) -> float:
     """Mean return of the episodes that end in the last updates."""
-    from questloop.training.bench.game import bench_starts
-    from questloop.training.bench.ours import Ours, Parts
+    from questloop.bench.game import bench_starts
+    from questloop.bench.ours import Ours, Parts
 
     with Ours(bench_starts(False), Parts(rnd=False, shaping=False), seed) as trainer:
         trainer.run(updates - LAST_UPDATES - 1)  # one was trained on at the start
@@ -58,9 +58,9 @@ def ours(seed: int, updates: int) -> float:
 
 def rllib(seed: int, updates: int) -> float:
     """The same of RLlib, which tells a mean in the updates where episodes ended."""
+    from questloop.bench.game import SLOTS, bench_starts
+    from questloop.bench.peers import StockRLlib
     from questloop.training.autoscale import machine_cores
-    from questloop.training.bench.game import SLOTS, bench_starts
-    from questloop.training.bench.peers import StockRLlib
 
     with StockRLlib(bench_starts(False), machine_cores(), SLOTS, seed=seed) as trainer:
         trainer.run(updates - LAST_UPDATES)

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from questloop.cli import app, doctor
+from questloop.env.versions import VECTOR
 from questloop.exit_codes import ExitCode
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
@@ -16,7 +17,6 @@ from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
 from questloop.storage.store import open_store
 from questloop.training.checkpoint import Checkpoint, write_checkpoint
-from questloop.training.versions import VECTOR
 
 OPENING = "NOP 260\nSTART 8\nNOP 200\n"
 """Power-on to the first step, with frames to spare."""

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from questloop.episodes.run import Run
 from questloop.exit_codes import ExitCode
-from questloop.pipeline.run import Run
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage, to_json
 from questloop.storage.keys import Stage

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.episodes.conftest import cut
 
+from questloop.episodes.boundary import Boundary
 from questloop.episodes.recorder import Recorder
 from questloop.episodes.segment import SEGMENT_FRAMES, Outcome, PlayedPlan, Takeover, parse_record
 from questloop.episodes.trace import EpisodeStart, Screens, Trace
 from questloop.errors import BadDataError
-from questloop.rewards.boundary import Boundary
 from questloop.storage.commit import to_json
 
 

@@ -17,21 +17,21 @@ import torch
 from numpy.typing import NDArray
 from ray.rllib.core.learner.training_data import TrainingData
 
+from questloop.env.game_env import GameEnv
+from questloop.env.slot_report import SlotReport
+from questloop.env.starts import Guidance
+from questloop.env.tape import Tape
+from questloop.env.world import World, game_world
+from questloop.episodes.boundary import Boundary
 from questloop.episodes.trace import EpisodeStart, Trace
 from questloop.reward_model import fit
-from questloop.rewards.boundary import Boundary
 from questloop.settings import Settings, TrainingSettings
 from questloop.training import trainer
 from questloop.training.algorithm import QuestConfig, Update
 from questloop.training.autoscale import Layout
-from questloop.training.game_env import GameEnv
 from questloop.training.learner import as_rllib
-from questloop.training.meter import SlotReport
 from questloop.training.rollout import concatenate
 from questloop.training.runner import QuestRunner
-from questloop.training.starts import Guidance
-from questloop.training.tape import Tape
-from questloop.training.world import World, game_world
 
 TAPE_STEPS = 2000
 PNG_STRIDE = 20

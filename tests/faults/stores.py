@@ -19,9 +19,9 @@ from tests.storage.faulty_proxy import FaultyProxy
 
 from questloop.episodes.exporter import Exporter
 from questloop.episodes.reader import SegmentReader
+from questloop.episodes.run import read_run
 from questloop.exit_codes import ExitCode
 from questloop.pipeline.audit import audit_run, rewind
-from questloop.pipeline.run import read_run
 from questloop.storage import folder, keys, s3
 from questloop.storage.keys import Stage
 from questloop.storage.lease import Lease

@@ -14,9 +14,8 @@ from typing import Any
 
 import torch
 
-from questloop.episodes import retention
+from questloop.episodes import retention, run
 from questloop.exit_codes import ExitCode
-from questloop.pipeline import run
 from questloop.serving.server import LocalServer
 from questloop.storage import commit, keys, lease
 from questloop.storage.store import open_store

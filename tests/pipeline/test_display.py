@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from questloop.pipeline.context import open_context
 from questloop.pipeline.display import Display, print_table
-from questloop.pipeline.table import COLUMNS, Row
+from questloop.report.table import COLUMNS, Row
 from questloop.settings import load
 from questloop.storage.keys import Stage
 from questloop.telemetry.logs import get_logger

@@ -7,10 +7,10 @@ from tests.pipeline.playing import play
 from typer.testing import CliRunner
 
 from questloop.cli.app import app
+from questloop.episodes.outcomes import HORIZON_STEPS
 from questloop.episodes.reader import SegmentReader
 from questloop.errors import BadDataError, UsageError
 from questloop.grpo.data import load_rows
-from questloop.judges.outcomes import HORIZON_STEPS
 from questloop.pipeline import judge_records
 from questloop.pipeline.judge_records import judged_segments
 from questloop.storage.store import open_store

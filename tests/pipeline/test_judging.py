@@ -1,11 +1,12 @@
 import pytest
 from tests.pipeline.playing import play
 
+from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
 from questloop.judges.evaluate import evaluate_epoch
 from questloop.judges.request import prepare
 from questloop.judges.scores import read_scores
-from questloop.pipeline.judging import outcomes, segment_infos, with_judges
+from questloop.pipeline.judging import segment_infos, with_judges
 from questloop.settings import JudgeSettings, LLMSettings
 from questloop.storage.store import open_store
 

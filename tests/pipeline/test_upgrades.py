@@ -7,11 +7,11 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from questloop.episodes.reader import SegmentReader
+from questloop.episodes.run import read_run
 from questloop.judges import labels, pairwise
 from questloop.judges.scores import read_scores
 from questloop.pipeline.audit import audit_run
-from questloop.pipeline.run import read_run
-from questloop.pipeline.table import rows
+from questloop.report.table import rows
 from questloop.storage import keys
 from questloop.storage.lease import Lease
 from questloop.storage.store import open_store

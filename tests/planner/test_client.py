@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from questloop.episodes.mode import Mode
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.llm.reply import ChatError
 from questloop.planner.client import EmbeddedPlanner, RemotePlanner, messages, prompt, request
-from questloop.planner.modes import Mode
 from questloop.planner.plan import InvalidPlan, Plan
 from questloop.serving.server import LocalServer
 from questloop.settings import LLMSettings

@@ -5,6 +5,7 @@ import random
 import pytest
 from tests.planner.test_executor import play, push
 
+from questloop.episodes.mode import Mode
 from questloop.game.actions import Action
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
@@ -12,7 +13,6 @@ from questloop.game.terrain import Riddle
 from questloop.planner import embedded
 from questloop.planner.blocks import solve
 from questloop.planner.client import EmbeddedPlanner
-from questloop.planner.modes import Mode
 from questloop.planner.plan import HEADINGS, parse_plan
 from questloop.planner.room import Room, neighbour
 from questloop.planner.trials import by_planner, talks

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from questloop.planner.modes import Mode, ModeRules, ModeState
+from questloop.episodes.mode import Mode
+from questloop.planner.modes import ModeRules, ModeState
 
 RULES = ModeRules(hold_frames=3, cooldown_frames=5, budget=2)
 EVENTS = st.lists(st.sampled_from(["dialog", "puzzle", "both", "none", "fail"]), max_size=80)

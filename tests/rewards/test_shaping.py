@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from questloop.episodes.boundary import Boundary
 from questloop.rewards import shaping as module
-from questloop.rewards.boundary import Boundary
 from questloop.rewards.shaping import annealed, shaping
 
 NONE, TERMINATED, TRUNCATED, HANDOVER = Boundary

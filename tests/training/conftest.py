@@ -6,9 +6,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from questloop.env.toys import Corridor
 from questloop.training.algorithm import QuestConfig
 from questloop.training.runner import QuestRunner
-from questloop.training.toys import Corridor
 
 
 def corridor_config(length=6, slots=8, steps=32, seed=0, limit=50, **training):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from questloop.rewards.boundary import Boundary
+from questloop.episodes.boundary import Boundary
 from questloop.training.gae import continuing_advantages, episodic_advantages
 
 GAMMA, LAM = 0.9, 0.8

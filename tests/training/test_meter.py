@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 
-from questloop.rewards.boundary import Boundary
-from questloop.training.meter import ReturnMeter, RoomMeter, SlotReport, chain_hashes
+from questloop.env.slot_report import SlotReport
+from questloop.episodes.boundary import Boundary
+from questloop.training.meter import ReturnMeter, RoomMeter, chain_hashes
 from questloop.training.runner import empty_rollout
 
 

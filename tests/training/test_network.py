@@ -6,6 +6,7 @@ import pytest
 import torch
 from tests.training.test_imitation import GAMMA, demonstration
 
+from questloop.env.versions import WHITE_MOST
 from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.observation import INDEX, OBSERVATION_SIZE
 from questloop.game.profiles.mossgrove import PROFILE
@@ -13,7 +14,6 @@ from questloop.training.imitation import weigh
 from questloop.training.loss import LossWeights, policy_loss
 from questloop.training.network import SPREAD_LEAST, VectorModule, VisualModule
 from questloop.training.runner import draw_actions
-from questloop.training.versions import WHITE_MOST
 
 MASK = tuple(PROFILE.action_mask.tolist())
 

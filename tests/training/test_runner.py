@@ -6,16 +6,16 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from questloop.env.world import game_world
+from questloop.episodes.boundary import Boundary
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
 from questloop.game.start_states import StartState, StartStates
 from questloop.planner.trials import trials
-from questloop.rewards.boundary import Boundary
 from questloop.settings import Settings
 from questloop.training.autoscale import Layout
 from questloop.training.runner import QuestRunner, cut_at_handovers, draw_actions, empty_rollout
 from questloop.training.trainer import quest_config
-from questloop.training.world import game_world
 
 
 def sample(config, worker, **kwargs):

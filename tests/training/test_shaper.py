@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from questloop.rewards.boundary import Boundary
+from questloop.episodes.boundary import Boundary
 from questloop.training.advantages import Values
 from questloop.training.network import mlp
 from questloop.training.shaper import Shaper, refit_critic

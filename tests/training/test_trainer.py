@@ -12,6 +12,8 @@ import pytest
 import ray
 import torch
 
+from questloop.env.toys import Corridor
+from questloop.env.world import World
 from questloop.errors import BadDataError
 from questloop.reward_model.network import Ensemble, Reading, RewardModel
 from questloop.settings import Settings
@@ -21,9 +23,7 @@ from questloop.training.checkpoint import Checkpoint, write_checkpoint
 from questloop.training.cluster import start_ray
 from questloop.training.epoch import train_epoch
 from questloop.training.plan import EpochPlan
-from questloop.training.toys import Corridor
 from questloop.training.trainer import Trainer
-from questloop.training.world import World
 
 pytestmark = pytest.mark.slow
 

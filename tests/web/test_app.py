@@ -7,11 +7,11 @@ from fastapi.testclient import TestClient
 
 from questloop.exploration.archive import Archive, Delta
 from questloop.judges.labels import read_labels
+from questloop.report.book import RunBook
 from questloop.settings import load
 from questloop.storage import keys
 from questloop.storage.store import open_store
 from questloop.web.app import build_app
-from questloop.web.book import RunBook
 
 PAGES = ["/", "/map", "/segments", "/episodes", "/archive", "/planner", "/judges", "/label"]
 

@@ -4,11 +4,11 @@ import pytest
 
 from questloop.errors import BadDataError
 from questloop.judges.scores import read_scores
+from questloop.report.book import FRESH_S, RunBook
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage, read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import StoredObject
-from questloop.web.book import FRESH_S, RunBook
 from questloop.web.segments import Order, SegmentPages
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from questloop.report.book import RunBook
 from questloop.serving.background import AppServer
 from questloop.settings import load
 from questloop.storage import keys
@@ -18,7 +19,6 @@ from questloop.storage.commit import commit_stage, to_json
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import open_store
 from questloop.web.app import build_app
-from questloop.web.book import RunBook
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from questloop.training.bench.figures import BenchReport
+    from questloop.bench.figures import BenchReport
 
 
 def bench(
@@ -24,8 +24,8 @@ def bench(
 
     Example: questloop bench --json --output build/bench.json
     """
-    from questloop.training.bench.profiling import profile_training
-    from questloop.training.bench.run import run_bench
+    from questloop.bench.profiling import profile_training
+    from questloop.bench.run import run_bench
 
     report = run_bench(full, say=lambda text: typer.echo(f"  {text}", err=True))
     document = json.dumps(report.to_json(), allow_nan=False, indent=1)

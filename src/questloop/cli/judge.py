@@ -97,9 +97,10 @@ def compare(
 
         questloop judge compare --epoch 0 --pairs 200 --json
     """
+    from questloop.episodes.outcomes import outcomes
     from questloop.episodes.reader import SegmentReader
     from questloop.judges.pairwise import compare_epoch
-    from questloop.pipeline.judging import outcomes, segment_infos, with_judges
+    from questloop.pipeline.judging import segment_infos, with_judges
     from questloop.storage.store import open_store
 
     settings = settings_module.load(config, {"store_url": store, "epoch": epoch})

@@ -144,8 +144,8 @@ def report(
         questloop report --store runs/demo
         questloop report --store runs/demo --tensorboard runs/tensorboard
     """
-    from questloop.pipeline.report import write_report
-    from questloop.pipeline.scalars import write_scalars
+    from questloop.report.report import write_report
+    from questloop.report.scalars import write_scalars
     from questloop.storage.store import open_store
     from questloop.telemetry.progress import progress_bar
 

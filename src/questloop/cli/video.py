@@ -41,7 +41,7 @@ def video(
     """
     from questloop import settings as settings_module
     from questloop.episodes.replays import read_replays
-    from questloop.pipeline import films
+    from questloop.report import films
     from questloop.storage import keys
     from questloop.storage.store import open_existing_store
     from questloop.telemetry.progress import progress_bar

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.episodes.mode import Mode
 from questloop.game.screen import Screen
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
-MODES = ("policy", "dialog", "puzzle")  # what `Trace.mode` counts
+MODES = tuple(Mode)  # what `Trace.mode` counts
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Trace:
     episode_step: NDArray[np.integer]  # [T, N], counts from 0 in every episode
     action: Bytes  # [T, N]
     mode: Bytes  # [T, N], index into MODES
-    boundary: Bytes  # [T, N], of `rewards.boundary.Boundary`
+    boundary: Bytes  # [T, N], of `episodes.boundary.Boundary`
     taps: Bytes  # [T, N, K]
     obs: Floats  # [T, N, D], what the next action is chosen on (`Rollout.next_observations`)
     reward_parts: Floats  # [T, N, P], unshaped

@@ -1,1 +1,1 @@
-"""The epoch loop: stages, resume, report."""
+"""The epoch loop: stages and resume."""

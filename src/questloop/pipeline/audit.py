@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from questloop.episodes.audit import audit as audit_store
 from questloop.episodes.findings import Audit, Kind
+from questloop.episodes.run import Run, read_run
 from questloop.errors import BadDataError
 from questloop.judges.scores import SegmentScores, digest, read_scores
 from questloop.judges.summary import Summary
-from questloop.pipeline.run import Run, read_run
 from questloop.storage import keys
 from questloop.storage.commit import Commit
 from questloop.storage.keys import Stage

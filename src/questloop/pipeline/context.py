@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from questloop.pipeline.run import Run, open_run
+from questloop.episodes.run import Run, open_run
 from questloop.settings import Settings
 from questloop.storage.lease import FencedStore, Lease
 from questloop.storage.store import Store, open_store

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from questloop.pipeline.context import Context
-from questloop.pipeline.table import COLUMNS, LEGEND, Row, cells, rows
+from questloop.report.table import COLUMNS, LEGEND, Row, cells, rows
 from questloop.storage import keys
 from questloop.storage.keys import Stage
 from questloop.telemetry import logs

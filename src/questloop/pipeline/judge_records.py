@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from questloop.episodes.outcomes import HORIZON_STEPS, outcomes
 from questloop.episodes.reader import SegmentReader
 from questloop.grpo.judge_data import JudgedSegment
 from questloop.judges.compress import compress
-from questloop.judges.outcomes import HORIZON_STEPS
-from questloop.pipeline.judging import outcomes
 
 # Two of these in one question stay well inside the 8,192 tokens of the small model.
 TOKEN_BUDGET = 350

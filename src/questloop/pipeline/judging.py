@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
-from questloop.episodes.segment import Outcome
 from questloop.judges.evaluate import Result, evaluate_epoch
-from questloop.judges.outcomes import EpisodeFacts, known_outcomes
 from questloop.judges.segment import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.serving.server import LocalServer
@@ -57,19 +56,6 @@ def segment_infos(reader: SegmentReader, epoch: int) -> list[SegmentInfo]:
         SegmentInfo(manifest.segment_id, manifest.episode_id, manifest.novelty, manifest.raw_return)
         for manifest in manifests
     ]
-
-
-def outcomes(reader: SegmentReader, epoch: int) -> dict[str, bool]:
-    """Whether a new milestone followed, by segment id, where that is known; no judge sees it."""
-    return known_outcomes(
-        EpisodeFacts(
-            last_steps={entry.segment_id: entry.first_step + entry.frames - 1 for entry in record.segments},
-            milestones=record.milestones,
-            steps=record.steps - 1,
-            terminated=record.outcome is Outcome.TERMINATED,
-        )
-        for record in reader.episodes(epoch)
-    )
 
 
 def with_judges(settings: LLMSettings, ask: Callable[[ChatClient], Awaitable[T]]) -> T:

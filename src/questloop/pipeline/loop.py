@@ -15,8 +15,8 @@ from questloop.exit_codes import ExitCode
 from questloop.pipeline import stages
 from questloop.pipeline.context import Context, open_context
 from questloop.pipeline.display import Display
-from questloop.pipeline.report import write_report
-from questloop.pipeline.table import Row, rows
+from questloop.report.report import write_report
+from questloop.report.table import Row, rows
 from questloop.settings import Settings
 from questloop.storage.keys import Stage
 from questloop.training.trainer import Trainer

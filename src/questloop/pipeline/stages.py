@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.errors import BadDataError, UsageError
@@ -12,7 +13,7 @@ from questloop.game.observation import OBSERVATION_VERSION
 from questloop.judges.pairwise import read_preferences
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline.context import Context
-from questloop.pipeline.judging import judge_epoch, outcomes
+from questloop.pipeline.judging import judge_epoch
 from questloop.storage import keys
 from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit
 from questloop.storage.keys import Stage

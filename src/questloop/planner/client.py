@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from questloop.episodes.mode import Mode
 from questloop.game.profile import Profile
 from questloop.llm.client import ChatClient
 from questloop.llm.routes import EMBEDDED_MODELS, Role, route_of
 from questloop.llm.structured import ParseError, parse_object
 from questloop.planner import embedded, hint
 from questloop.planner.hint import Hint, hint_schema, parse_hint
-from questloop.planner.modes import Mode
 from questloop.planner.plan import InvalidPlan, Plan, parse_plan, plan_schema
 from questloop.planner.view import Scene, view_of
 from questloop.settings import LLMBackend, LLMSettings

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-
-class Mode(StrEnum):
-    """Who chooses the actions of a game, and by which kind of plan."""
-
-    POLICY = "policy"
-    DIALOG = "dialog"
-    PUZZLE = "puzzle"
+from questloop.episodes.mode import Mode
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.episodes.mode import Mode
 from questloop.game.actions import Action
 from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns
@@ -21,7 +22,7 @@ from questloop.llm.reply import ChatError
 from questloop.planner.account import Ended, PlanAccount, TakeoverAccount
 from questloop.planner.client import Picture, Planner, request
 from questloop.planner.executor import Abort, Executor
-from questloop.planner.modes import Mode, ModeRules, ModeState
+from questloop.planner.modes import ModeRules, ModeState
 from questloop.planner.plan import InvalidPlan, Plan, in_words
 from questloop.planner.view import Scene, is_dialog_state, puzzle_of
 from questloop.telemetry import metrics

@@ -9,6 +9,7 @@ from importlib import resources
 
 import numpy as np
 
+from questloop.episodes.mode import Mode
 from questloop.game.actions import Action
 from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns
@@ -19,7 +20,7 @@ from questloop.game.rom import Rom
 from questloop.game.state_file import SaveState
 from questloop.planner.client import Planner
 from questloop.planner.executor import Executor
-from questloop.planner.modes import Mode, ModeRules
+from questloop.planner.modes import ModeRules
 from questloop.planner.plan import parse_plan
 from questloop.planner.room import Place
 from questloop.planner.takeover import SOLVED, Takeovers, scene_of

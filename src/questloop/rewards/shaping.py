@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.rewards.boundary import Boundary
+from questloop.episodes.boundary import Boundary
 
 CHANCE = 0.5
 

@@ -1,1 +1,1 @@
-"""Composed environment, runner, learner and checkpoints."""
+"""Runner, learner, trainer and checkpoints."""

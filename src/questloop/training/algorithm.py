@@ -15,13 +15,13 @@ from ray.rllib.algorithms.ppo import PPO, PPOConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME
 
+from questloop.env.batch_env import BatchEnv
+from questloop.env.starts import Guidance
 from questloop.errors import UnavailableError
-from questloop.training.batch_env import BatchEnv
 from questloop.training.learner import QuestLearner, as_rllib
 from questloop.training.network import VectorModule, VisualModule
 from questloop.training.rollout import Rollout, concatenate
 from questloop.training.runner import QuestRunner, Sample
-from questloop.training.starts import Guidance
 
 if TYPE_CHECKING:
     from questloop.planner.hints import Hints

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from questloop.env.world import World
 from questloop.settings import Settings
 from questloop.storage.store import Store
 from questloop.training.plan import EpochPlan, EpochReport, Progress
 from questloop.training.trainer import Trainer
-from questloop.training.world import World
 
 
 def train_epoch(

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from questloop.env.game_env import GameEnv
+from questloop.episodes.boundary import Boundary
 from questloop.game.start_states import StartState, StartStates
 from questloop.planner.client import Planner
 from questloop.planner.takeover import Takeovers
-from questloop.rewards.boundary import Boundary
 from questloop.settings import GameSettings, RewardSettings
-from questloop.training.game_env import GameEnv
 from questloop.training.player import Player
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from questloop.env.world import World
 from questloop.episodes.epoch_export import EpochExport, ExportReport
 from questloop.episodes.exporter import Exporter
 from questloop.episodes.files import Recording
@@ -15,7 +16,6 @@ from questloop.episodes.trace import Trace
 from questloop.settings import Settings
 from questloop.storage.store import Store
 from questloop.training.plan import EpochPlan
-from questloop.training.world import World
 
 _NOTHING = ExportReport(objects=(), segments=0, segments_completed=0, pngs=0, episodes=())
 

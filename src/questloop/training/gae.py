@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.rewards.boundary import Boundary
+from questloop.episodes.boundary import Boundary
 
 Floats = NDArray[np.float32]
 

@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.exploration.archive import Delta
-from questloop.rewards.boundary import Boundary
+from questloop.env.slot_report import SlotReport
+from questloop.episodes.boundary import Boundary
 from questloop.telemetry import metrics
 from questloop.training.rollout import Rollout
-
-if TYPE_CHECKING:
-    from questloop.planner.hints import HintReport
-    from questloop.planner.takeover import TakeoverReport
-
-
-@dataclass
-class SlotReport:
-    """What only the environment knows about the episodes of a rollout; arrays over its slots."""
-
-    finished_rooms: list[int] = field(default_factory=list)  # of each finished episode, in (t, n) order
-    finished_milestones: list[int] = field(default_factory=list)  # bitmask reached in each
-    finished_starts: list[str] = field(default_factory=list)  # name of the start state of each
-    delta: Delta | None = None  # for the archive
-    rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
-    milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
-    planner: TakeoverReport | None = None  # None: PLANNER is off
-    hints: HintReport | None = None  # None: HINT_INTERVAL is 0
-    room_steps: dict[int, int] = field(default_factory=dict)  # steps with control by group * 256 + room
 
 
 class ReturnMeter:

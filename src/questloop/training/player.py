@@ -7,12 +7,12 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.env.versions import VECTOR, WHITE_MOST
 from questloop.errors import BadDataError
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.storage import keys
 from questloop.storage.store import Store
 from questloop.training.checkpoint import STATE, Arrays, read_checkpoint
-from questloop.training.versions import VECTOR, WHITE_MOST
 
 Floats = NDArray[np.float32]
 

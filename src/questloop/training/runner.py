@@ -16,13 +16,13 @@ from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
+from questloop.env.slot_report import SlotReport
+from questloop.env.starts import Guidance
+from questloop.env.streams import load_stream_states, slot_streams, stream_states
+from questloop.episodes.boundary import Boundary
 from questloop.episodes.segment import Takeover
 from questloop.episodes.trace import Trace
-from questloop.rewards.boundary import Boundary
-from questloop.training.meter import SlotReport
 from questloop.training.rollout import Rollout
-from questloop.training.starts import Guidance
-from questloop.training.streams import load_stream_states, slot_streams, stream_states
 
 if TYPE_CHECKING:
     from questloop.planner.account import Ended

@@ -11,6 +11,9 @@ import numpy as np
 import ray
 import torch
 
+from questloop.env.slot_report import SlotReport
+from questloop.env.starts import Guidance
+from questloop.env.world import World, game_world
 from questloop.errors import UsageError
 from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
@@ -25,12 +28,10 @@ from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpo
 from questloop.training.cluster import quiet_stderr, start_ray
 from questloop.training.exports import Exports
 from questloop.training.imitation import demonstrations
-from questloop.training.meter import Averages, ReturnMeter, RoomMeter, SlotReport, chain_hashes
+from questloop.training.meter import Averages, ReturnMeter, RoomMeter, chain_hashes
 from questloop.training.plan import CurvePoint, EpochPlan, EpochProgress, EpochReport, Progress
 from questloop.training.potentials import find_potential
 from questloop.training.shaper import Shaper
-from questloop.training.starts import Guidance
-from questloop.training.world import World, game_world
 
 if TYPE_CHECKING:
     from questloop.planner.hints import HintReport, Hints

@@ -19,14 +19,14 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from questloop.errors import BadDataError, QuestloopError
 from questloop.judges.request import prepare
-from questloop.pipeline import pictures, table, views
+from questloop.report import pictures, table, views
+from questloop.report.book import RunBook
+from questloop.report.charts import calibration, learning_curves, model_charts
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import NotFound, Store
 from questloop.web.archive import ArchiveBook
-from questloop.web.book import RunBook
-from questloop.web.charts import calibration, learning_curves, model_charts
 from questloop.web.labels import add_labels
 from questloop.web.ranges import ranged
 from questloop.web.rooms import RoomBook

@@ -11,11 +11,11 @@ from questloop.exploration.cells import parse_cell_name
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.pipeline.pictures import Room
+from questloop.report.book import RunBook
+from questloop.report.pictures import Room
 from questloop.settings import GameSettings
 from questloop.storage import keys
 from questloop.storage.store import NotFound
-from questloop.web.book import RunBook
 
 
 @dataclass

@@ -11,9 +11,9 @@ from pydantic import SecretStr
 
 from questloop.judges.labels import choose, compare, read_labels, write_labels
 from questloop.judges.request import prepare
+from questloop.report.book import RunBook
 from questloop.serving.labelling import KEYS
 from questloop.storage.keys import SegmentId, Stage
-from questloop.web.book import RunBook
 from questloop.web.security import check_token
 
 COUNT = 30

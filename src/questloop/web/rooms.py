@@ -10,10 +10,10 @@ from PIL import Image
 
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.pipeline import views
-from questloop.pipeline.pictures import OVERWORLD, ROOM_HEIGHT, ROOM_WIDTH, Room
+from questloop.report import views
+from questloop.report.book import RunBook
+from questloop.report.pictures import OVERWORLD, ROOM_HEIGHT, ROOM_WIDTH, Room
 from questloop.settings import GameSettings
-from questloop.web.book import RunBook
 
 LOOKED_AT = 60
 """segments of an epoch that are searched for pictures of rooms"""

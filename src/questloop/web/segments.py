@@ -13,8 +13,8 @@ import numpy as np
 from questloop.episodes.reader import SegmentView
 from questloop.episodes.segment import Manifest
 from questloop.judges.scores import SegmentScores
-from questloop.pipeline import views
-from questloop.web.book import RunBook
+from questloop.report import views
+from questloop.report.book import RunBook
 
 
 class Order(StrEnum):

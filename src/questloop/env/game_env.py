@@ -1,0 +1,293 @@
+"""The composed environment: a game, its observations and its rewards, `N` slots side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from questloop.env.slot_report import SlotReport
+from questloop.env.starts import Guidance, Starter, game_starts
+from questloop.env.streams import slot_streams
+from questloop.env.tape import EventWatch, Tape
+from questloop.env.visual import SHAPE, VisualEncoder
+from questloop.episodes.boundary import Boundary
+from questloop.episodes.trace import EpisodeStart, Trace
+from questloop.game.actions import ACTION_COUNT, Action
+from questloop.game.batch import GameBatch
+from questloop.game.columns import Columns
+from questloop.game.observation import OBSERVATION_SIZE, Encoder
+from questloop.game.profile import Profile
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.game.start_states import StartStates
+from questloop.game.state_file import SaveState
+from questloop.rewards.hints import HINT_SIZE, HintTargets
+from questloop.rewards.total import Rewards
+from questloop.settings import GameSettings, RewardSettings
+
+
+class GameEnv:
+    """A `BatchEnv`. An episode is terminated by the game's over or its goal, truncated at EPISODE_LENGTH.
+
+    The start state is the one thing drawn at random, by each slot's own stream.
+    """
+
+    num_actions = ACTION_COUNT
+
+    def __init__(
+        self,
+        num_slots: int,
+        game: GameSettings,
+        rewards: RewardSettings,
+        png_stride: int = 10,
+        starts: StartStates | None = None,
+        archive_fraction: float = 0.0,
+        visual: bool = False,
+        hinted: bool = False,
+    ) -> None:
+        """`starts` saves making the start states again, where another process has done so. `hinted`: the
+        vectors that the policy sees end with `rewards.hints.HINT_SIZE` numbers of the hint in force."""
+        rom = Rom.load(game.rom_path)
+        self.profile: Profile = profile_for(rom)
+        self.num_slots = num_slots
+        self.episode_length = game.episode_length
+        self.batch = GameBatch(rom, self.profile.layout, num_slots, game.frame_skip)
+        self.starter = Starter(num_slots, starts or game_starts(game, rom, self.profile), archive_fraction)
+        self._streams = slot_streams(0, 0, num_slots)
+        self.encoder = Encoder(num_slots)
+        self.rewards = Rewards(num_slots, rewards, hinted)
+        self.columns = self.profile.columns(self.batch.taps)
+        self.age = np.zeros(num_slots, np.int64)
+        vectors = np.zeros((num_slots, OBSERVATION_SIZE), np.float32)
+        self.visual = VisualEncoder(num_slots) if visual else None
+        size = OBSERVATION_SIZE + (HINT_SIZE if hinted else 0)
+        self.observation_shape: tuple[int, ...] = SHAPE if visual else (size,)
+        self.observation_dtype = np.dtype(np.uint8 if visual else np.float32)
+        self.features = vectors if visual or hinted else None
+        self.final_features = vectors.copy() if visual or hinted else None
+        self._obs = np.zeros((num_slots, *self.observation_shape), self.observation_dtype)
+        self.final_obs = np.zeros_like(self._obs)
+        self._goal = _milestone_bit(self.profile, self.profile.goal)
+        self._reached = np.zeros(num_slots, np.uint64)
+        self._at_start = np.zeros(num_slots, np.uint64)
+        self._raw_return = np.zeros(num_slots, np.float32)
+        self._room_steps = np.zeros(8 * 256, np.int64)
+        self._report = SlotReport()
+        self._png_stride = png_stride
+        self._watch = EventWatch(self.rewards.names)
+        self._event = np.zeros(num_slots, np.bool_)
+        self._start_names: list[str] = [""] * num_slots
+        self._tape: Tape | None = None
+        self._spare: Tape | None = None
+
+    # BatchEnv
+
+    def seed(self, streams: Sequence[np.random.Generator]) -> None:
+        self._streams = list(streams)
+
+    def reset(self, obs: NDArray[Any]) -> None:
+        self._begin(np.arange(self.num_slots))
+        obs[:] = self._obs
+
+    def step(
+        self,
+        action: NDArray[np.uint8],
+        obs: NDArray[Any],
+        reward: NDArray[np.float32],
+        boundary: NDArray[np.uint8],
+        render: bool = False,
+    ) -> None:
+        """As `BatchEnv`; `render` draws the screens for `batch.frame`."""
+        tape = self._tape
+        pictured = self._event | (self.age % self._png_stride == 0) if tape is not None else None
+        if pictured is not None and self.batch.paused:
+            pictured[list(self.batch.paused)] = False  # what stands still is not drawn
+        everything = render or self.visual is not None
+        taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if everything else pictured)
+        if tape is not None and pictured is not None:
+            for slot in np.flatnonzero(pictured):
+                self.batch.screen(int(slot), out=tape.picture(int(slot)))
+        columns = self.columns = self.profile.columns(taps)
+        reward[:] = self.rewards.step(columns)
+        vectors = obs if self.features is None else self.features
+        self.encoder.encode(columns, action, vectors)
+        if self.visual is not None:
+            self.visual.encode(self.batch, columns, self.encoder.history, obs)
+        elif self.targets is not None:
+            obs[:, :OBSERVATION_SIZE] = vectors
+            obs[:, OBSERVATION_SIZE:] = self.targets.seen_by(columns)
+        self._reached |= columns.milestones
+        self._raw_return += reward
+        np.add.at(self._room_steps, columns.place & 2047, columns.has_control)
+        self.age += 1
+        over = columns.game_over | (columns.milestones & self._goal != 0)
+        self._explore(columns, over)
+        boundary[:] = over
+        late = ~over & (self.age >= self.episode_length)
+        boundary[late] = Boundary.TRUNCATED
+        if tape is not None:
+            tape.add(self.age - 1, action, boundary, taps, vectors, self.rewards.parts, columns.milestones)
+            self._event = self._watch(columns, self.rewards.parts)
+        over |= late
+        if over.any():
+            slots = np.flatnonzero(over)
+            self.final_obs[slots] = obs[slots]
+            if self.features is not None and self.final_features is not None:
+                self.final_features[slots] = self.features[slots]
+            self._end(slots)
+            self._begin(slots)
+            obs[slots] = self._obs[slots]
+        self._obs[:] = obs
+
+    def observe(self, obs: NDArray[Any]) -> None:
+        obs[:] = self._obs
+
+    def follow(self, guidance: Guidance) -> None:
+        self.starter.follow(guidance)
+
+    def report(self) -> SlotReport:
+        report, self._report = self._report, SlotReport()
+        report.rooms = self.rewards.coverage.rooms.astype(np.int64)
+        report.milestones = self._reached & ~self._at_start
+        report.room_steps = {
+            int(room): int(self._room_steps[room]) for room in np.flatnonzero(self._room_steps)
+        }
+        self._room_steps[:] = 0
+        if self.starter.explorer is not None:
+            report.delta = self.starter.explorer.take_delta()
+        return report
+
+    def start_trace(self, steps: int) -> None:
+        if self._spare is None or self._spare.steps != steps:
+            sizes = self.profile.layout.size, OBSERVATION_SIZE, len(self.rewards.names)
+            self._spare = Tape(steps, self.num_slots, *sizes)
+        self._tape = self._spare
+        self._tape.rewind()
+        for slot in np.flatnonzero(self.age == 0):
+            self._tape.start(int(slot), EpisodeStart(state=self._start_names[slot]))
+
+    def trace(self) -> Trace | None:
+        tape, self._tape = self._tape, None
+        return tape.trace() if tape else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Saves every emulator, and loads what was saved.
+
+        Loading releases held buttons, so that whoever goes on from this state and this environment itself
+        play the same from here.
+        """
+        states = [self.batch.save(slot) for slot in range(self.num_slots)]
+        for slot, state in enumerate(states):
+            self._load(slot, state)
+        return {
+            "emulators": [np.frombuffer(state.to_bytes(), np.uint8) for state in states],
+            "encoder": self.encoder.state_dict(),
+            "rewards": self.rewards.state_dict(),
+            "obs": self._obs.copy(),
+            "features": self.features.copy() if self.features is not None else None,
+            "visual": self.visual.state_dict() if self.visual is not None else None,
+            "age": self.age.copy(),
+            "reached": self._reached.copy(),
+            "at_start": self._at_start.copy(),
+            "event": self._event.copy(),
+            "raw_return": self._raw_return.copy(),
+            "starter": self.starter.state_dict(),
+            "start_names": list(self._start_names),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for slot, blob in enumerate(state["emulators"]):
+            self._load(slot, SaveState.from_bytes(blob.tobytes(), f"emulator {slot} of the checkpoint"))
+        self.columns = self.profile.columns(self.batch.taps)
+        self.encoder.load_state_dict(state["encoder"])
+        self.rewards.load_state_dict(state["rewards"])
+        self._obs[:] = state["obs"]
+        if self.features is not None:
+            self.features[:] = state["features"]
+        if self.visual is not None:
+            self.visual.load_state_dict(state["visual"])
+        self.age[:] = state["age"]
+        self._reached[:] = state["reached"]
+        self._at_start[:] = state["at_start"]
+        self._event[:] = state["event"]
+        self._raw_return[:] = state["raw_return"]
+        self.starter.load_state_dict(state["starter"])
+        self._start_names = list(state["start_names"])
+        self._watch.forget()
+
+    def close(self) -> None:
+        self.batch.close()
+
+    # What hints need
+
+    @property
+    def targets(self) -> HintTargets | None:
+        """Where hints point; None without hints."""
+        return self.rewards.hints
+
+    @property
+    def rooms_beside(self) -> NDArray[np.bool_]:
+        """[N, 4]: whether the rooms up, right, down and left were entered in this episode."""
+        return self.encoder.history.rooms_beside
+
+    def _load(self, slot: int, state: SaveState) -> None:
+        """Load `state` so that the next picture depends on it alone.
+
+        PyBoy keeps what lies before sprites from the last picture it drew, and saves it in no state. A
+        picture drawn from `state` itself makes that the same everywhere.
+        """
+        self.batch.load(slot, state)
+        if self.visual is not None:
+            self.batch.emulators[slot].step(Action.NOP, 1, render=True)
+            self.batch.load(slot, state)
+
+    # Episodes
+
+    def _end(self, slots: NDArray[np.intp]) -> None:
+        self._report.finished_rooms += self.rewards.coverage.rooms[slots].tolist()
+        self._report.finished_starts += [self._start_names[slot] for slot in slots]
+        self._report.finished_milestones += (self._reached & ~self._at_start)[slots].tolist()
+
+    def _begin(self, slots: NDArray[np.intp]) -> None:
+        """Start an episode in `slots` and write its first observations into `_obs`."""
+        for slot in slots.tolist():
+            start = self.starter.choose(self._streams[slot])
+            self._raw_return[slot] = start.state.raw_return
+            self._start_names[slot] = start.name
+            self.batch.reset(slot, start.state)
+            if self._tape is not None:
+                self._tape.start(slot, EpisodeStart(state=start.name))
+        self.columns = self.profile.columns(self.batch.taps)
+        self.rewards.reset(slots, self.columns)
+        vectors = self._obs if self.features is None else self.features
+        vectors[slots] = self.encoder.begin(slots, self.columns)
+        if self.visual is not None:
+            self.visual.begin(slots, self.columns, self.encoder.history, self._obs)
+        elif self.targets is not None:
+            self._obs[slots, :OBSERVATION_SIZE] = vectors[slots]
+            self._obs[slots, OBSERVATION_SIZE:] = 0  # no hint yet
+        if self.starter.explorer is not None:
+            self.starter.explorer.reset(slots, self.columns)
+        self.age[slots] = 0
+        self._event[slots] = False
+        self._reached[slots] = self._at_start[slots] = self.columns.milestones[slots]
+
+    def _explore(self, columns: Columns, over: NDArray[np.bool_]) -> None:
+        """Keep the states of cells that the archive wants and an episode can begin in.
+
+        They are a few hundred in a run.
+        """
+        explorer = self.starter.explorer
+        if explorer is None:
+            return
+        for slot, cell in explorer.visit(columns, self._raw_return):
+            if not over[slot]:
+                explorer.keep(cell, float(self._raw_return[slot]), self.batch.save(slot))
+
+
+def _milestone_bit(profile: Profile, key: str) -> np.uint64:
+    bits = [bit for bit, milestone in enumerate(profile.milestones) if milestone.key == key]
+    return np.uint64(sum(1 << bit for bit in bits))

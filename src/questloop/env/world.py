@@ -1,0 +1,91 @@
+"""What is played: an environment for runners, and what the trainer must know about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+
+from questloop.env import versions
+from questloop.env.batch_env import BatchEnv
+from questloop.env.starts import curriculum_starts, game_starts
+from questloop.env.visual import SHAPE
+from questloop.errors import UsageError
+from questloop.game.actions import ACTION_COUNT
+from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
+from questloop.game.profile import Profile
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.rewards.hints import HINT_SIZE
+from questloop.rewards.total import Rewards
+from questloop.settings import Observation, Settings
+
+
+@dataclass(frozen=True)
+class World:
+    """`build(n)` makes `n` slots; it is sent to runner processes, so it holds values only."""
+
+    name: str
+    build: Callable[[int], BatchEnv]
+    observation_space: gym.Space
+    action_space: gym.Space
+    observation_version: int  # of the vectors, which reward models read
+    policy_version: str  # of what the policy sees, which checkpoints depend on
+    action_mask: tuple[bool, ...] | None = None  # actions that the policy may take; None: all
+    milestones: tuple[str, ...] = ()
+    rewards: tuple[str, ...] = ()  # names of the reward's parts
+    starts: tuple[str, ...] = ()  # the curriculum's, in order of play; empty: it is off
+    plays_by_plan: bool = False  # a planner takes over; the environment is a `planner.takeover.Game`
+    hint_interval: int = 0  # steps between hints, 0: none; the environment is a `planner.hints.HintedGame`
+    recording: tuple[Rom, Profile, int] | None = None  # what segments are of; None: nothing is recorded
+
+
+_VECTOR_SPACE = gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32)
+_HINTED_SPACE = gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE + HINT_SIZE,), np.float32)
+_VISUAL_SPACE = gym.spaces.Box(0, 255, SHAPE, np.uint8)
+
+
+def game_world(settings: Settings) -> World:
+    """The game of `settings`, with its rewards."""
+    from questloop.env.game_env import GameEnv
+
+    rom = Rom.load(settings.game.rom_path)
+    profile = profile_for(rom)
+    exploration = settings.exploration
+    visual = settings.training.observation is Observation.VISUAL
+    hinted = exploration.hint_interval > 0
+    if visual and hinted:
+        raise UsageError("HINT_INTERVAL needs OBSERVATION=vector: a visual policy sees no hints")
+    space, version = _VECTOR_SPACE, versions.VECTOR
+    if visual:
+        space, version = _VISUAL_SPACE, versions.VISUAL
+    elif hinted:
+        space, version = _HINTED_SPACE, versions.HINTED
+    starts = game_starts(settings.game, rom, profile, exploration.curriculum)
+    return World(
+        name=profile.name,
+        build=partial(
+            GameEnv,
+            game=settings.game,
+            rewards=settings.rewards,
+            png_stride=settings.store.png_stride,
+            starts=starts,
+            archive_fraction=exploration.archive_fraction,
+            visual=visual,
+            hinted=hinted,
+        ),
+        observation_space=space,
+        action_space=gym.spaces.Discrete(ACTION_COUNT),
+        action_mask=tuple(profile.action_mask.tolist()),
+        observation_version=OBSERVATION_VERSION,
+        policy_version=version,
+        milestones=tuple(milestone.key for milestone in profile.milestones),
+        rewards=Rewards(1, settings.rewards, hinted).names,
+        starts=curriculum_starts(starts, profile) if exploration.curriculum else (),
+        plays_by_plan=exploration.planner,
+        hint_interval=exploration.hint_interval,
+        recording=(rom, profile, settings.game.frame_skip),
+    )

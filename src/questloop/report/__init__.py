@@ -1,0 +1,1 @@
+"""Showing a run: its table, charts, maps, films and the HTML report, for pages and the terminal."""

@@ -1,0 +1,92 @@
+"""Curves of learning, of judges and of reward models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from questloop.report.book import RunBook
+from questloop.report.plots import Line, line_plot, reliability_plot
+from questloop.report.views import Played
+from questloop.storage.keys import Stage
+
+LEARNING = {
+    "return_per_1000_steps": "Reward per 1000 steps",
+    "unique_rooms_per_episode": "Rooms entered by an episode",
+    "entropy": "Entropy of the policy, nats",
+}
+
+
+def learning_curves(played: Played) -> list[tuple[str, Markup]]:
+    """Titles and plots over environment steps; `played` may end with an epoch that still goes on."""
+    points = [point for info in played.values() for point in info["curve"]]
+    boundaries = [info["step_start"] for info in played.values()][1:]
+    steps = [point["step"] for point in points]
+    return [
+        (title, line_plot(title, [_line(title, steps, points, key)], "environment steps", boundaries))
+        for key, title in LEARNING.items()
+        if points
+    ]
+
+
+def model_charts(book: RunBook) -> list[tuple[str, Markup]]:
+    """Titles and plots over epochs; one without a point is left out."""
+    learned = {epoch: book.info(epoch, Stage.REWARD_MODEL) for epoch in book.epochs(Stage.REWARD_MODEL)}
+    judged = {epoch: book.info(epoch, Stage.EVALUATE) for epoch in book.epochs(Stage.EVALUATE)}
+    wanted = [
+        (
+            "Reward model, share of held-out pairs ordered rightly",
+            [
+                _accuracy("as the judges do", learned, "judges"),
+                _accuracy("as what followed", learned, "gold"),
+            ],
+        ),
+        (
+            "Judges, agreement",
+            [
+                _series("alpha, between judges", judged, lambda info: info["alpha"]),
+                _series("tau, with what followed", judged, lambda info: info["tau"]["tau"]),
+            ],
+        ),
+        (
+            "Drift of the reward model since the epoch before",
+            [_series("drift", learned, lambda info: info["drift"])],
+        ),
+        (
+            "Weight of the reward model in training",
+            [_series("weight of shaping", book.played(), lambda info: info["shaping_weight"])],
+        ),
+    ]
+    return [
+        (title, line_plot(title, lines, "epoch", whole=True))
+        for title, lines in wanted
+        if any(y is not None for line in lines for y in line.y)
+    ]
+
+
+def calibration(info: Mapping[str, Any]) -> Markup:
+    """A reward model's predicted against observed preferences; `info` is its commit's."""
+    bins = [item for item in _reading(info)["calibration"] if item["comparisons"]]
+    points = [(item["predicted"], item["observed"], item["comparisons"]) for item in bins]
+    return reliability_plot("Calibration", points, "predicted preference, against observed")
+
+
+def _line(label: str, steps: list[float], points: list[Any], key: str) -> Line:
+    return Line(label, steps, [point.get(key) for point in points])
+
+
+def _series(label: str, infos: Mapping[int, Any], read: Callable[[Any], float | None]) -> Line:
+    return Line(label, [float(epoch) for epoch in infos], [read(info) for info in infos.values()])
+
+
+def _accuracy(label: str, learned: Mapping[int, Any], key: str) -> Line:
+    found = [_reading(info)[key] for info in learned.values()]
+    values, low, high = ([item[name] for item in found] for name in ("value", "low", "high"))
+    return Line(label, [float(epoch) for epoch in learned], values, low, high)
+
+
+def _reading(info: Mapping[str, Any]) -> dict[str, Any]:
+    reading: dict[str, Any] = info["readings"][info["reading"]]
+    return reading

@@ -1,0 +1,157 @@
+"""The HTML report of a run: one self-contained file, made from the store alone."""
+
+from __future__ import annotations
+
+import base64
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from questloop.episodes.reader import SegmentReader
+from questloop.episodes.retention import retired_epochs
+from questloop.episodes.run import read_run
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.report import table, views
+from questloop.settings import Settings
+from questloop.storage import keys
+from questloop.storage.commit import committed_epochs, read_commit
+from questloop.storage.keys import MODELS, Stage
+from questloop.storage.store import Store
+from questloop.telemetry.progress import Tell
+
+REPORT_KEY = f"{MODELS}/pipeline/report.html"
+MOST_FILM_BYTES = 4_000_000
+"""A larger film is linked, not put into the page."""
+_PARTS = 4
+
+
+_COLUMNS = [
+    ("epoch", ""),
+    ("steps", ""),
+    ("return", "mean of ended episodes, unshaped"),
+    ("reward", "per 1000 steps"),
+    ("rooms", "different ones"),
+    ("milestones", "different ones"),
+    ("shaping", "weight of the reward model"),
+    ("agreement", "alpha between judges"),
+    ("outcomes", "tau of the score with what followed"),
+    ("pairs", "reward model with judges"),
+    ("gold", "reward model with what followed"),
+    ("steps/s", ""),
+]
+"""Heading and explanation, in the order of `table.COLUMNS`."""
+
+
+def write_report(store: Store, settings: Settings, tell: Tell = lambda done, total: None) -> str:
+    """Write the report into the store; returns where it is, a path for a folder."""
+    store.put(REPORT_KEY, render(store, settings, tell).encode())
+    return f"{store.url.rstrip('/')}/{REPORT_KEY}"
+
+
+def render(store: Store, settings: Settings, tell: Tell = lambda done, total: None) -> str:
+    """The page; `tell` hears of its parts. Raises `BadDataError` where the store holds no run."""
+    run = read_run(store)
+    tell(0, _PARTS)
+    profile = profile_for(Rom.load(settings.game.rom_path))
+    rows = table.rows(store)
+    epochs = [row.epoch for row in rows]
+    played = {epoch: _info(store, epoch, Stage.ROLLOUTS) for epoch in epochs}
+    tell(1, _PARTS)
+    segments = views.Segments(store)
+    gone = retired_epochs(store)
+    maps = views.room_maps(played, segments, gone, profile.room_top)
+    tell(2, _PARTS)
+    judged = [number for number in committed_epochs(store, Stage.EVALUATE) if number in epochs]
+    learned = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number in epochs]
+    model = _info(store, learned[-1], Stage.REWARD_MODEL) if learned else None
+    titles = {milestone.key: milestone.title for milestone in profile.milestones}
+    milestones = [(titles.get(name, name), counts) for name, counts in views.milestones(played)]
+    best_and_worst = segments.best_and_worst(set(judged) - gone)
+    tell(3, _PARTS)
+    page: str = _template().render(
+        run=run,
+        steps=f"{sum(row.steps for row in rows):,}",
+        parts=_parts(settings),
+        tiles=_tiles(rows, milestones),
+        columns=_COLUMNS,
+        rows=[table.cells(row) for row in rows],
+        charts=views.curves(played),
+        maps=maps,
+        film=_film(store),
+        epochs=epochs,
+        milestones=[item for item in milestones if any(item[1])],
+        ahead=[title for title, counts in milestones if not any(counts)],
+        planner=views.planner(played),
+        takeovers=_takeovers(store, set(epochs) - gone),
+        judges=views.judges(_info(store, judged[-1], Stage.EVALUATE)) if judged else [],
+        segments=best_and_worst,
+        calibration=views.calibration(model) if model else None,
+        reward_model=views.reward_model(model) if model else [],
+    )
+    tell(_PARTS, _PARTS)
+    return page
+
+
+def _tiles(rows: list[table.Row], milestones: list[tuple[str, list[int]]]) -> list[tuple[str, str, str]]:
+    """Figure, what it is, and beside what."""
+    if not rows:
+        return []
+    first, last = rows[0], rows[-1]
+    reached = sum(any(counts) for _, counts in milestones)
+    start = f"{views.number(first.return_per_1000_steps)} in epoch {first.epoch}"
+    return [
+        (views.number(last.return_per_1000_steps), "reward per 1000 steps", start),
+        (str(last.unique_rooms), "rooms in the last epoch", f"{first.unique_rooms} in epoch {first.epoch}"),
+        (f"{reached} of {len(milestones)}", "milestones", "reached by an episode of the run"),
+        (views.number(last.judge_agreement), "judges' agreement", "Krippendorff's alpha; 1 is perfect"),
+        (views.number(last.reward_model_accuracy), "reward model", "held-out pairs ordered as the judges do"),
+        (f"{last.steps_per_second:,.0f}", "steps per second", "playing and learning"),
+    ]
+
+
+def _film(store: Store) -> dict[str, Any] | None:
+    """The newest film of an epoch's best episode: inside the page, or beside it where it is large."""
+    entries = {entry.key: entry.size for entry in store.list(keys.films_prefix())}
+    named = {key: keys.parse_film(key) for key in entries}
+    best = {found[0]: key for key, found in named.items() if found is not None and found[1] == "best"}
+    if not best:
+        return None
+    epoch, key = max(best.items())
+    if entries[key] > MOST_FILM_BYTES:
+        return {"epoch": epoch, "where": f"../../{key}", "data": None}
+    return {"epoch": epoch, "where": None, "data": base64.b64encode(store.get(key)).decode()}
+
+
+def _takeovers(store: Store, epochs: set[int]) -> list[dict[str, Any]]:
+    """Those of the newest epoch that has any."""
+    reader = SegmentReader(store)
+    kinds = (views.takeovers(reader.episodes(epoch), each=1) for epoch in sorted(epochs, reverse=True))
+    return next(filter(None, kinds), [])
+
+
+def _parts(settings: Settings) -> list[tuple[str, bool]]:
+    on = settings.exploration
+    return [
+        ("RND curiosity", on.rnd_coef > 0),
+        ("AI-feedback shaping", on.shaping_coef > 0),
+        ("archive restarts", on.archive_fraction > 0),
+        ("AWR", on.awr_top_k > 0),
+        ("SIL", on.sil_coef > 0),
+        ("curriculum", on.curriculum),
+        ("planner", on.planner),
+        ("hints", on.hint_interval > 0),
+    ]
+
+
+def _info(store: Store, epoch: int, stage: Stage) -> dict[str, Any]:
+    commit = read_commit(store, epoch, stage)
+    assert commit is not None
+    return dict(commit.info)
+
+
+def _template():  # type: ignore[no-untyped-def]
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    text = resources.files("questloop.report").joinpath("templates", "report.html").read_text("utf-8")
+    return environment.from_string(text)

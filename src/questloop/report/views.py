@@ -1,0 +1,296 @@
+"""What a page shows of a run, read from the store: curves, maps, milestones, takeovers, segments, models.
+
+`played` is the reports of epochs, as their rollouts' commits hold them, by epoch.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from questloop.episodes.reader import SegmentReader, SegmentView
+from questloop.episodes.retention import retired_epochs
+from questloop.episodes.segment import EpisodeRecord, Takeover
+from questloop.judges.scores import SegmentScores, read_scores
+from questloop.report import pictures
+from questloop.report.pictures import Room, Series
+from questloop.storage.store import Store
+
+Played = Mapping[int, Mapping[str, Any]]
+
+EACH = 2
+"""Segments shown from either end of the ranking."""
+
+_STRIP = 6  # pictures of a filmstrip
+_NOT_AT_REST = ("transition", "menu", "text", "no_control")
+
+
+class Segments:
+    """Exported segments, read where a picture needs them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reader = SegmentReader(store)
+
+    def of(self, epochs: Iterable[int]) -> Iterator[str]:
+        """Ids of the segments of these epochs, the newest epoch first."""
+        for epoch in sorted(epochs, reverse=True):
+            yield from self._reader.list(epoch)
+
+    def room_pictures(self, segment_ids: Iterable[str], wanted: set[Room]) -> dict[Room, bytes]:
+        """A picture of every wanted room that some frame of these segments shows at rest."""
+        found: dict[Room, bytes] = {}
+        for segment_id in segment_ids:
+            if wanted <= found.keys():
+                break
+            self._look(self._reader.load(segment_id), wanted, found)
+        return found
+
+    def best_and_worst(self, epochs: Iterable[int]) -> list[dict[str, Any]]:
+        """The segments with the highest and the lowest scores of the newest judged epoch, best first."""
+        newest = max(set(epochs) - retired_epochs(self._store), default=None)
+        if newest is None:
+            return []
+        scores = [line for line in read_scores(self._store, newest) if line.weighted is not None]
+        ranked = sorted(scores, key=lambda line: (line.weighted, line.segment_id), reverse=True)
+        places = list(enumerate(ranked, 1))
+        shown = [(f"Best segment of epoch {newest}", *item) for item in places[:EACH]]
+        shown += [(f"Worst segment of epoch {newest}", *item) for item in places[EACH:][-EACH:]]
+        return [self._card(title, f"{place} of {len(ranked)}", line) for title, place, line in shown]
+
+    def _card(self, title: str, place: str, line: SegmentScores) -> dict[str, Any]:
+        view = self._reader.load(line.segment_id)
+        strip = pictures.filmstrip(frames(view))
+        return {
+            "title": title,
+            "place": place,
+            "segment_id": line.segment_id,
+            "weighted": number(line.weighted),
+            "earned": number(view.manifest.raw_return),
+            "milestones": ", ".join(view.manifest.milestones),
+            "image": _base64(strip) if strip else "",
+            "criteria": [(name, value, number(value)) for name, value in line.criteria.items()],
+            "judges": [
+                {
+                    "name": name,
+                    "model": judge.model,
+                    "overall": number(judge.overall),
+                    "reason": next((vote.reason for vote in judge.votes if vote.invalid is None), ""),
+                }
+                for name, judge in line.judges.items()
+            ],
+        }
+
+    @staticmethod
+    def _look(view: SegmentView, wanted: set[Room], found: dict[Room, bytes]) -> None:
+        for line in view.states:
+            state = line["state"]
+            group, _, number = state["room"].partition(":")
+            room = int(group), int(number, 16)
+            busy = any(state.get(key) for key in _NOT_AT_REST)
+            if line["png"] and not busy and room in wanted and room not in found:
+                png = view.png(line["step"])
+                if png is not None:
+                    found[room] = png
+
+
+def room_visits(played: Played) -> Counter[Room]:
+    """Steps with control spent in each room."""
+    visits: Counter[Room] = Counter()
+    for info in played.values():
+        for name, count in info["room_visits"].items():
+            visits[parse_room(name)] += count
+    return visits
+
+
+def parse_room(name: str) -> Room:
+    """Group and room of a name such as `0:1f`."""
+    group, _, room = name.partition(":")
+    return int(group), int(room, 16)
+
+
+def room_maps(
+    played: Played, segments: Segments, gone: frozenset[int], room_top: int
+) -> list[tuple[str, str]]:
+    """Titles and pictures, PNG in base64, of the rooms visited."""
+    visits = room_visits(played)
+    shots = segments.room_pictures(segments.of(played.keys() - gone), set(visits))
+    maps = [
+        ("Overworld", pictures.overworld_map(visits, shots, room_top)),
+        ("Houses, caves and dungeons", pictures.interior_map(visits, shots, room_top)),
+    ]
+    return [(title, _base64(image)) for title, image in maps if image is not None]
+
+
+def curves(played: Played) -> list[tuple[str, Markup]]:
+    """Titles and inline SVGs of the learning curves."""
+    curve = [point for info in played.values() for point in info["curve"]]
+    boundaries = [info["step_start"] for info in played.values()][1:]
+    steps = [point["step"] for point in curve]
+    wanted = [
+        ("Reward", "reward per 1000 steps", "return_per_1000_steps"),
+        ("Rooms", "rooms per episode", "unique_rooms_per_episode"),
+        ("Entropy of the policy", "nats", "entropy"),
+    ]
+    return [
+        (
+            title,
+            Markup(
+                pictures.line_chart(
+                    [Series(label, steps, [point[key] for point in curve])], label, boundaries
+                )
+            ),
+        )
+        for title, label, key in wanted
+        if curve and key in curve[0]
+    ]
+
+
+def milestones(played: Played) -> list[tuple[str, list[int]]]:
+    """How often each milestone was reached, an epoch a column."""
+    names = dict.fromkeys(name for info in played.values() for name in info["milestones"])
+    return [(name, [info["milestones"].get(name, 0) for info in played.values()]) for name in names]
+
+
+def planner(played: Played) -> list[tuple[str, list[int | None]]]:
+    """What the planner did, an epoch a column; none where it was off throughout."""
+    plans = [info.get("planner") for info in played.values()]
+    hints = [info.get("hints") for info in played.values()]
+    totals = [
+        {"steps played by plans": each["steps"], "plans": each["plans"], "invalid": each["plans_invalid"]}
+        if each
+        else None
+        for each in plans
+    ]
+    return [
+        *_counted("takeovers: ", [each["takeovers"] if each else None for each in plans]),
+        *_counted("", totals),
+        *_counted("hints: ", [each["outcomes"] if each else None for each in hints]),
+    ]
+
+
+def takeovers(records: Iterable[EpisodeRecord], each: int) -> list[dict[str, Any]]:
+    """The planner's takeovers of these episodes by mode and outcome, the most frequent first.
+
+    Of every kind: `count`, mean `steps` and `plans`, and as `examples` the `each` that cost most.
+    """
+    kinds: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in records:
+        for played in record.takeovers:
+            kinds.setdefault((played.mode, played.outcome), []).append(_takeover(record, played))
+    return [
+        {
+            "mode": mode,
+            "outcome": outcome,
+            "count": len(found),
+            "steps": sum(item["steps"] for item in found) / len(found),
+            "plans": sum(len(item["plans"]) for item in found) / len(found),
+            "examples": sorted(found, key=lambda item: -item["steps"])[:each],
+        }
+        for (mode, outcome), found in sorted(kinds.items(), key=lambda item: -len(item[1]))
+    ]
+
+
+def _takeover(record: EpisodeRecord, played: Takeover) -> dict[str, Any]:
+    """`segment`: the exported one that shows its first step, or None."""
+    shown = (
+        entry.segment_id
+        for entry in record.segments
+        if entry.exported and entry.first_step <= played.first_step < entry.first_step + entry.frames
+    )
+    return {**played.model_dump(), "episode": record.id, "segment": next(shown, None)}
+
+
+def _counted(title: str, epochs: list[dict[str, int] | None]) -> list[tuple[str, list[int | None]]]:
+    """A row a name; None where the part was off."""
+    names = dict.fromkeys(name for counts in epochs if counts for name in counts)
+    return [
+        (title + name, [None if counts is None else counts.get(name, 0) for counts in epochs])
+        for name in names
+    ]
+
+
+def judges(summary: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What each judge of a pass did; `summary` is its commit's."""
+    return [
+        {
+            "name": name,
+            "model": judge["model"],
+            "votes": f"{judge['votes']:,}",
+            "invalid": f"{judge['votes'] - judge['valid']:,}",
+            "mean": number(judge["mean_overall"]),
+            "spread": "deterministic" if judge["deterministic"] else number(judge["mean_spread"]),
+            "tau": number(judge["tau"].get("tau")),
+            "latency": f"{1000 * judge['latency_s']['p50']:.0f} ms" if judge["latency_s"] else "–",
+        }
+        for name, judge in summary["judges"].items()
+    ]
+
+
+def calibration(info: Mapping[str, Any]) -> Markup | None:
+    """An inline SVG of a reward model's predicted against observed preferences; `info` is its commit's."""
+    bins = [item for item in _in_use(info)["calibration"] if item["comparisons"]]
+    if not bins:
+        return None
+    return Markup(
+        pictures.calibration_chart(
+            [item["predicted"] for item in bins],
+            [item["observed"] for item in bins],
+            [item["comparisons"] for item in bins],
+        )
+    )
+
+
+def reward_model(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of what is known of a reward model; `info` is its commit's."""
+    reading = _in_use(info)
+    return [
+        ("reading in use", str(info["reading"])),
+        ("accuracy against the judges", with_interval(reading["judges"])),
+        ("accuracy against what followed", with_interval(reading["gold"])),
+        ("order of states by their milestones", with_interval(reading["potential"])),
+        *(
+            (f"the other reading, {name}", with_interval(other["judges"]))
+            for name, other in info["readings"].items()
+            if name != info["reading"]
+        ),
+        ("Brier score", number(reading["brier"])),
+        ("length-only classifier", number(info["length_only"])),
+        ("drift since the epoch before", number(info["drift"])),
+        ("segments, episodes", f"{info['segments']}, {info['episodes']}"),
+        ("pairs learned from, held out", f"{info['learned']:,}, {info['held_out']:,}"),
+    ]
+
+
+def frames(view: SegmentView) -> list[tuple[int, bytes]]:
+    """Steps and PNG bytes of a segment's pictures; those of menus and dialogs where there are few others."""
+    drawn = [line for line in view.states if line["png"]]
+    at_rest = [line for line in drawn if not any(line["state"].get(key) for key in _NOT_AT_REST)]
+    chosen = at_rest if len(at_rest) >= _STRIP else drawn
+    named = ((line["step"], view.png(line["step"])) for line in chosen)
+    return [(step, png) for step, png in named if png is not None]
+
+
+def with_interval(accuracy: Mapping[str, Any]) -> str:
+    """A share and its interval as text."""
+    if accuracy["value"] is None:
+        return "–"
+    return f"{accuracy['value']:.2f} ({number(accuracy['low'])} to {number(accuracy['high'])})"
+
+
+def number(value: float | None) -> str:
+    """Two digits, or a dash for what is not known."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _in_use(info: Mapping[str, Any]) -> Mapping[str, Any]:
+    reading: Mapping[str, Any] = info["readings"][info["reading"]]
+    return reading
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,164 @@
+"""Episodes of a real trainer, played again from their inputs and filmed."""
+
+import contextlib
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from questloop import settings as settings_module
+from questloop.env.world import game_world
+from questloop.episodes.pictures import decode_png
+from questloop.episodes.reader import SegmentReader
+from questloop.episodes.replays import Replay, decode_replays, encode_replays, read_replays
+from questloop.episodes.segment import Outcome
+from questloop.errors import BadDataError, UsageError
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.report import films
+from questloop.storage.commit import commit_stage
+from questloop.storage.keys import Stage
+from questloop.storage.store import open_store
+from questloop.training.exports import Exports
+from questloop.training.plan import EpochPlan
+
+SLOTS, STEPS = 2, 260
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return settings_module.load(None, {"episode_length": 400})
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, settings):
+    """Two epochs of the environment that trains, under random actions; episodes go on across them."""
+    store = open_store(str(tmp_path_factory.mktemp("films")))
+    world = game_world(settings)
+    env = world.build(SLOTS)
+    exports = Exports(settings, store, world, SLOTS)
+    random = np.random.default_rng(5)
+    env.seed([np.random.default_rng(slot) for slot in range(SLOTS)])
+    obs = np.zeros((SLOTS, *env.observation_shape), env.observation_dtype)
+    reward, boundary = np.zeros(SLOTS, np.float32), np.zeros(SLOTS, np.uint8)
+    env.reset(obs)
+    for epoch in (0, 1):
+        plan = EpochPlan(
+            run="r1",
+            epoch=epoch,
+            fence=1,
+            seed=0,
+            step_start=epoch * STEPS * SLOTS,
+            step_end=(epoch + 1) * STEPS * SLOTS,
+            reward_model_sha256=None,
+        )
+        exports.start_epoch(plan)
+        env.start_trace(STEPS)
+        for step in range(STEPS):
+            if step % 8 == 0:
+                action = random.integers(0, 8, SLOTS).astype(np.uint8)
+            env.step(action, obs, reward, boundary)
+        exports.add([env.trace()])
+        report = exports.finish_epoch()
+        commit_stage(store, epoch, Stage.ROLLOUTS, 1, report.objects)
+        exports.load_state_dict(exports.state_dict())
+        env.load_state_dict(env.state_dict())
+    env.close()
+    return store
+
+
+@pytest.fixture(scope="module")
+def theatre(settings):
+    rom = Rom.load(None)
+    return films.Theatre(rom, profile_for(rom), settings)
+
+
+def test_every_episode_plays_again_as_it_was_played(store, theatre, settings):
+    replays = read_replays(store, 1)
+    assert {item.episode_id: item.steps for item in replays} == {
+        "r1-e0000-s000-00000": settings.game.episode_length,
+        "r1-e0000-s001-00000": settings.game.episode_length,
+        "r1-e0001-s000-00001": 2 * STEPS - settings.game.episode_length,
+        "r1-e0001-s001-00001": 2 * STEPS - settings.game.episode_length,
+    }
+    assert replays[0].reloads == (STEPS,), "the epoch ended there"
+    for item in replays:
+        shots = list(theatre.play(item, range(item.steps)))  # compares the memory at the end
+        assert shots[-1].total == pytest.approx(item.raw_return, abs=1e-3)
+
+
+def test_a_picture_is_the_one_that_was_exported(store, theatre):
+    reader = SegmentReader(store)
+    view = reader.load(next(name for name in reader.list(1) if "s000-00000-00001" in name))
+    drawn = {line["step"] for line in view.states if line["png"]}
+    (replay,) = [item for item in read_replays(store, 1) if item.episode_id == view.episode_id]
+    shots = {shot.step: shot.frame for shot in theatre.play(replay, range(replay.steps))}
+    assert len(drawn) > 10
+    for step in drawn:
+        assert np.array_equal(shots[step], decode_png(view.png(step))), step
+
+
+def test_other_inputs_are_found_out(store, theatre):
+    replay = read_replays(store, 0)[0]
+    wrong = replace(replay, action=np.roll(replay.action, 40))
+    with pytest.raises(BadDataError, match="does not play again"):
+        list(theatre.play(wrong, range(wrong.steps)))
+
+
+def test_an_archives_cell_is_no_start(theatre):
+    replay = Replay(
+        "r1-e0000-s000-00000", "archive-0:20", *[np.zeros(3, np.uint8)] * 2, (), 1.0, Outcome.RUNNING
+    )
+    with pytest.raises(UsageError, match="archive"):
+        list(theatre.play(replay, range(3)))
+    assert films.ranked([replay]) == []
+
+
+def test_the_best_episode(store, settings):
+    av = pytest.importorskip("av")
+    (best,) = films.ranked(read_replays(store, 1))[:1]
+    with av.open(io.BytesIO(films.film(store, settings, 1, [best], 40))) as film:
+        stream = film.streams.video[0]
+        assert (stream.width, stream.height) == (480, 492)
+        assert sum(1 for _ in film.decode(stream)) == 40
+
+
+def test_a_grid_of_agents(store, settings):
+    av = pytest.importorskip("av")
+    chosen = films.ranked(read_replays(store, 1))
+    with av.open(io.BytesIO(films.film(store, settings, 1, chosen, 20))) as film:
+        stream = film.streams.video[0]
+        assert (stream.width, stream.height) == (320, 312)
+        assert sum(1 for _ in film.decode(stream)) == 20
+
+
+def test_a_long_episode_is_filmed_around_its_last_milestone():
+    long = Replay("e", None, *[np.zeros(5000, np.uint8)] * 2, (), 0.0, Outcome.RUNNING, {"sword": 3000})
+    assert films.stretch(long, 600) == range(2500, 3100)
+    assert films.stretch(replace(long, milestones={}), 600) == range(600)
+    assert films.stretch(replace(long, milestones={"late": 4990}), 600) == range(4400, 5000)
+    assert films.stretch(long, 9000) == range(5000)
+
+
+def test_inputs_survive_the_store_and_damage_is_named(store):
+    replays = read_replays(store, 1)
+    again = decode_replays(encode_replays(replays), "k")
+    assert [replace(item, action=None, mode=None) for item in again] == [
+        replace(item, action=None, mode=None) for item in replays
+    ]
+    assert all(np.array_equal(a.action, b.action) for a, b in zip(again, replays, strict=True))
+    for data in (b"", b"PK\x03\x04 cut off", encode_replays(replays)[:-40]):
+        with pytest.raises(BadDataError, match="some/key"):
+            decode_replays(data, "some/key")
+    assert decode_replays(encode_replays([]), "k") == ()
+
+
+def test_no_changed_bit_of_the_inputs_is_a_crash():
+    replay = Replay("e", None, *[np.zeros(4, np.uint8)] * 2, (), 0.0, Outcome.RUNNING)
+    data = bytearray(encode_replays([replay]))
+    for bit in range(0, 8 * len(data), 3):
+        data[bit // 8] ^= 1 << bit % 8
+        with contextlib.suppress(BadDataError):
+            decode_replays(bytes(data), "k")
+        data[bit // 8] ^= 1 << bit % 8

@@ -1,0 +1,68 @@
+"""Pictures of a run: sizes, places and themes; how they look is checked by eye."""
+
+import io
+
+import numpy as np
+from PIL import Image
+
+from questloop.report.pictures import (
+    Series,
+    calibration_chart,
+    filmstrip,
+    interior_map,
+    line_chart,
+    overworld_map,
+)
+
+
+def png(colour):
+    buffer = io.BytesIO()
+    Image.new("RGB", (160, 144), colour).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def opened(data):
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+def test_rooms_lie_where_their_numbers_say():
+    image = opened(overworld_map({(0, 0x21): 5, (0, 0x32): 1, (3, 0x01): 9}, {(0, 0x21): png("red")}, 0))
+    assert image.shape == (2 * 128, 2 * 160, 3)
+    assert tuple(image[64, 80]) == (255, 0, 0), "the picture of the north-west room"
+    assert tuple(image[128 + 64, 80]) != (255, 0, 0), "the south-west room was never entered"
+
+
+def test_interiors_leave_the_overworld_out():
+    image = opened(interior_map({(0, 1): 5, (3, 1): 2, (4, 7): 1}, {}, 0))
+    assert image.shape == (128, 2 * 160, 3)
+
+
+def test_nothing_visited_is_no_map():
+    assert overworld_map({}, {}, 0) is None
+    assert interior_map({(0, 1): 3}, {}, 0) is None
+
+
+def test_a_filmstrip_keeps_the_first_and_the_last_frame():
+    frames = [(step, png((step, 0, 0))) for step in range(100)]
+    image = opened(filmstrip(frames, most=4))
+    assert image.shape[1] == 4 * 164 - 4
+    assert tuple(image[80, 80]) == (0, 0, 0)
+    assert tuple(image[80, -80]) == (99, 0, 0)
+    assert filmstrip([]) is None
+
+
+def test_charts_take_the_pages_colour_and_are_the_same_twice():
+    series = [Series("return", [0, 1000, 2000], [0.0, 1.0, 0.5])]
+    chart = line_chart(series, "reward", boundaries=[1000])
+    assert chart.startswith("<svg")
+    assert "currentColor" in chart
+    assert chart == line_chart(series, "reward", boundaries=[1000])
+    assert "<svg" in calibration_chart([0.2, 0.8], [0.3, 0.7], [10, 5])
+
+
+def test_a_long_curve_is_smoothed_and_its_epochs_are_named():
+    chart = line_chart([Series("return", range(40), [0.0, 1.0] * 20)], "reward", boundaries=[20])
+    assert "epoch 1" in chart
+    assert "stroke-opacity: 0.3" in chart, "the points, below their mean"
+    short = line_chart([Series("return", range(5), [0.0] * 5)], "reward")
+    assert "stroke-opacity: 0.3" not in short
