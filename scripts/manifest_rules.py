@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from prometheus_client.metrics import MetricWrapperBase
+from scripts.manifest_admission import admission, machines, queues
+from scripts.manifest_tree import Document, Tree
 
 from questloop import settings
 from questloop.telemetry import metrics
 
-Document = dict[str, Any]
+ROOT = Path(__file__).parents[1]
+WORKING_DIR = "/opt/questloop"
+"""where the image has `scripts/`"""
 OURS = "quay.io/questloop/questloop"
 MADE_ELSEWHERE = {
     "questloop-store": "gitops/make-secrets.sh or External Secrets",
@@ -27,39 +32,6 @@ OPERATORS_SERVICES = {"zelda-rl-head-svc": 8265}
 _SECRET_NAME = re.compile(r"(KEY|SECRET|PASSWORD|TOKEN)(_ID)?$")
 _NOT_SETTINGS = {"HOME", "OMP_NUM_THREADS", "POSTGRESQL_PASSWORD", "NATS_TOKEN"}
 _METRIC = re.compile(r"\b(?:questloop_\w+|up)\b(?!\s*=)")
-
-
-class Tree:
-    """The documents of one overlay, with what rules ask of them."""
-
-    def __init__(self, documents: list[Document]) -> None:
-        self.documents = documents
-
-    def of(self, *kinds: str) -> list[Document]:
-        return [item for item in self.documents if item["kind"] in kinds]
-
-    def names(self, kind: str) -> set[str]:
-        return {item["metadata"]["name"] for item in self.of(kind)}
-
-    def pods(self) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
-        """(owner, labels, pod specification) of every pod that these documents make themselves."""
-        for item in self.documents:
-            owner = f"{item['kind']} {item['metadata']['name']}"
-            if item["kind"] in ("Deployment", "StatefulSet", "Job"):
-                template = item["spec"]["template"]
-                yield owner, template.get("metadata", {}).get("labels", {}), template["spec"]
-            elif item["kind"] == "RayCluster":
-                cluster = {"ray.io/cluster": item["metadata"]["name"]}
-                head = item["spec"]["headGroupSpec"]["template"]
-                yield f"{owner} head", cluster | {"ray.io/node-type": "head"}, head["spec"]
-                for group in item["spec"]["workerGroupSpecs"]:
-                    labels = cluster | {"ray.io/node-type": "worker"}
-                    yield f"{owner} {group['groupName']}", labels, group["template"]["spec"]
-
-    def containers(self) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-        for owner, _, pod in self.pods():
-            for container in [*pod.get("initContainers", []), *pod["containers"]]:
-                yield f"{owner}/{container['name']}", container, pod
 
 
 def secrets(tree: Tree) -> Iterator[str]:
@@ -105,6 +77,8 @@ def restricted(tree: Tree) -> Iterator[str]:
         for volume in pod.get("volumes", []):
             if not {"emptyDir", "configMap", "secret", "persistentVolumeClaim"} & volume.keys():
                 yield f"{owner}: volume {volume['name']} is of a kind that restricted-v2 refuses"
+        if pod.get("enableServiceLinks") is not False:
+            yield f"{owner}: enableServiceLinks is not false: a Service would set variables like NATS_PORT"
         if pod.get("hostNetwork") or pod.get("hostPID"):
             yield f"{owner}: takes the host's network or processes"
         if pod.get("serviceAccountName") is None:
@@ -180,73 +154,34 @@ def ray(tree: Tree) -> Iterator[str]:
             least, most = group.get("minReplicas"), group.get("maxReplicas")
             if least is None or most is None or not least <= group.get("replicas", 0) <= most:
                 yield f"RayCluster {name}: {group['groupName']} wants minReplicas <= replicas <= maxReplicas"
+        for group in [spec["headGroupSpec"], *groups]:
+            for container in group["template"]["spec"]["containers"]:
+                if container.get("workingDir") != WORKING_DIR:
+                    yield f"RayCluster {name}: {container['name']} does not begin in {WORKING_DIR}"
     for item in tree.of("RayJob"):
-        name, spec = item["metadata"]["name"], item["spec"]
-        if len(name) > 47:
-            yield f"RayJob {name}: the name is longer than 47"
-        if "clusterSelector" in spec:
-            if "ray.io/cluster" not in spec["clusterSelector"]:
-                yield f"RayJob {name}: clusterSelector lacks ray.io/cluster"
-            for key in ("suspend", "backoffLimit", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"):
-                if key in spec:
-                    yield f"RayJob {name}: {key} does not go with clusterSelector"
-        elif spec.get("ttlSecondsAfterFinished") and not spec.get("shutdownAfterJobFinishes"):
-            yield f"RayJob {name}: a TTL needs shutdownAfterJobFinishes"
+        yield from _ray_job(item["metadata"]["name"], item["spec"])
 
 
-def kueue(tree: Tree) -> Iterator[str]:
-    """Queues exist, and a cluster fits the quota of its queue."""
-    queues = {item["metadata"]["name"]: item["spec"]["clusterQueue"] for item in tree.of("LocalQueue")}
-    quotas = {item["metadata"]["name"]: _quota(item) for item in tree.of("ClusterQueue")}
-    for name, target in queues.items():
-        if target not in quotas:
-            yield f"LocalQueue {name}: no ClusterQueue {target}"
-    for item in tree.of("RayCluster"):
-        name = item["metadata"]["name"]
-        queue = item["metadata"].get("labels", {}).get("kueue.x-k8s.io/queue-name")
-        if queue not in queues:
-            yield f"RayCluster {name}: no LocalQueue {queue}"
-            continue
-        for resource, wanted in _requested(item).items():
-            quota = quotas.get(queues[queue], {}).get(resource, 0.0)
-            if wanted > quota:
-                yield f"RayCluster {name}: asks for {wanted:g} {resource}, the quota is {quota:g}"
-    for item in tree.of("Namespace"):
-        if item["metadata"].get("labels", {}).get("kueue.openshift.io/managed") != "true":
-            yield f"Namespace {item['metadata']['name']}: lacks kueue.openshift.io/managed"
-
-
-def _quota(queue: Document) -> dict[str, float]:
-    return {
-        resource["name"]: quantity(resource["nominalQuota"])
-        for group in queue["spec"]["resourceGroups"]
-        for flavor in group["flavors"]
-        for resource in flavor["resources"]
-    }
-
-
-def _requested(cluster: Document) -> dict[str, float]:
-    spec = cluster["spec"]
-    groups = [(1, spec["headGroupSpec"]), *((g["replicas"], g) for g in spec["workerGroupSpecs"])]
-    total: dict[str, float] = {}
-    for count, group in groups:
-        for container in group["template"]["spec"]["containers"]:
-            for resource, value in container["resources"]["requests"].items():
-                total[resource] = total.get(resource, 0.0) + count * quantity(value)
-    return total
-
-
-def quantity(text: str | int) -> float:
-    """A Kubernetes quantity.
-
-    >>> quantity("500m"), quantity("2Gi")
-    (0.5, 2147483648.0)
-    """
-    number, suffix = re.fullmatch(r"([\d.]+)([a-zA-Z]*)", str(text)).groups()  # type: ignore[union-attr]
-    scale = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9} | {
-        f"{letter}i": 1024.0**power for power, letter in enumerate("KMGT", 1)
-    }
-    return float(number) * scale[suffix]
+def _ray_job(name: str, spec: dict[str, Any]) -> Iterator[str]:
+    if len(name) > 47:
+        yield f"RayJob {name}: the name is longer than 47"
+    script = re.fullmatch(r"python (scripts/\w+\.py)", spec["entrypoint"])
+    if not script or not (ROOT / script[1]).exists():
+        yield f"RayJob {name}: {spec['entrypoint']} is no script of ours in {WORKING_DIR}"
+    submitter = spec.get("submitterPodTemplate", {}).get("spec", {})
+    if spec.get("submissionMode") != "K8sJobMode" or not submitter.get("tolerations"):
+        yield f"RayJob {name}: no pod of its own submits it, with tolerations"
+    if "clusterSelector" in spec:
+        if "ray.io/cluster" not in spec["clusterSelector"]:
+            yield f"RayJob {name}: clusterSelector lacks ray.io/cluster"
+        for key in (
+            *("suspend", "backoffLimit", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"),
+            "rayClusterSpec",
+        ):
+            if key in spec:
+                yield f"RayJob {name}: {key} does not go with clusterSelector"
+    elif spec.get("ttlSecondsAfterFinished") and not spec.get("shutdownAfterJobFinishes"):
+        yield f"RayJob {name}: a TTL needs shutdownAfterJobFinishes"
 
 
 def references(tree: Tree) -> Iterator[str]:
@@ -291,7 +226,7 @@ def _named(tree: Tree) -> Iterator[tuple[str, str, str]]:
         for volume in pod.get("volumes", []):
             if "secret" in volume:
                 yield owner, "Secret", volume["secret"]["secretName"]
-            if "configMap" in volume:
+            if "configMap" in volume and not volume["configMap"].get("optional"):
                 yield owner, "ConfigMap", volume["configMap"]["name"]
             if "persistentVolumeClaim" in volume:
                 yield owner, "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]
@@ -418,14 +353,25 @@ def job_environment(tree: Tree) -> Iterator[str]:
                 yield f"{owner}: {name} is not stated"
 
 
+def one_switch(tree: Tree) -> Iterator[str]:
+    """Who answers judges and planner is said once: LLM_BACKEND would make LLM_USE_DIRECT idle."""
+    for item in tree.of("ConfigMap"):
+        if {"LLM_BACKEND", "LLM_USE_DIRECT"} <= item.get("data", {}).keys():
+            name = item["metadata"]["name"]
+            yield f"ConfigMap {name}: LLM_BACKEND and LLM_USE_DIRECT are two switches of one thing"
+
+
 RULES: tuple[Callable[[Tree], Iterator[str]], ...] = (
-    *(secrets, images, restricted, network, ray, kueue, references, waves, metric_names, job_environment),
+    *(secrets, images, restricted, network, ray, queues, admission, machines, references, waves),
+    *(metric_names, job_environment, one_switch),
 )
-PARTIAL: tuple[Callable[[Tree], Iterator[str]], ...] = (secrets, images, restricted, ray)
+PARTIAL: tuple[Callable[[Tree], Iterator[str]], ...] = (secrets, images, restricted, ray, queues)
 """Rules for trees that lean on an overlay: jobs."""
 
 
-def findings(documents: list[Document], whole: bool = True) -> list[str]:
-    """What is wrong with the documents of an overlay, or of a part of one."""
-    tree = Tree(documents)
+def findings(
+    documents: list[Document], whole: bool = True, beside: list[Document] | None = None
+) -> list[str]:
+    """What is wrong with the documents of an overlay, or of a part of one; `beside`: jobs started by hand."""
+    tree = Tree(documents, beside)
     return [finding for rule in (RULES if whole else PARTIAL) for finding in rule(tree)]

@@ -294,6 +294,9 @@ class TelemetrySettings(_Group):
 
     metrics_port: int = Field(0, ge=0, le=65535, description="Prometheus metrics of the loop; 0: none")
     metrics_address: str = Field("127.0.0.1", description="address that metrics are published on")
+    metrics_linger_s: float = Field(
+        0, ge=0, description="an ended stage waits for one more scrape, seconds at most"
+    )
 
 
 class DashboardSettings(_Group):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from scripts import render_manifests
-from scripts.manifest_rules import findings
+from scripts.manifest_rules import WORKING_DIR, findings
 
 from questloop.pipeline.ray_jobs import STAGE_JOBS
 
@@ -22,8 +22,15 @@ needs_schemas = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_an_overlay_keeps_every_rule(overlay, documents):
-    assert findings(documents(overlay)) == []
+@pytest.mark.parametrize("component", [None, *render_manifests.CHOSEN])
+def test_an_overlay_keeps_every_rule_with_each_component(overlay, component, documents):
+    name = f"{overlay}+{component}" if component else overlay
+    assert findings(documents(name), beside=documents("jobs")) == []
+
+
+def test_every_component_is_rendered_alone():
+    folders = {path.parent.name for path in (ROOT / "gitops/components").glob("*/kustomization.yaml")}
+    assert folders == set(render_manifests.COMPONENTS)
 
 
 def test_jobs_keep_the_rules(documents):
@@ -33,7 +40,8 @@ def test_jobs_keep_the_rules(documents):
 @needs_schemas
 @pytest.mark.slow
 def test_everything_is_valid_by_both_sets_of_schemas(rendered):
-    assert render_manifests.schema_problems(list(rendered.values())) == []
+    known = [path for name, path in rendered.items() if name not in render_manifests.WITHOUT_SCHEMA]
+    assert render_manifests.schema_problems(known) == []
 
 
 def find(documents, kind, name):
@@ -93,14 +101,21 @@ def autoscaler(documents):
     find(documents, "RayCluster", "zelda-rl")["spec"]["enableInTreeAutoscaling"] = True
 
 
-def quota(documents):
-    find(documents, "ClusterQueue", "zelda-rl")["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0][
-        "nominalQuota"
-    ] = "3"
-
-
 def queue(documents):
     find(documents, "RayCluster", "zelda-rl")["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "zelda"
+
+
+def service_links(documents):
+    del pod(documents, "StatefulSet", "nats")["enableServiceLinks"]
+
+
+def working_dir(documents):
+    head = find(documents, "RayCluster", "zelda-rl")["spec"]["headGroupSpec"]["template"]["spec"]
+    head["containers"][0]["workingDir"] = "/home/questloop"
+
+
+def two_switches(documents):
+    find(documents, "ConfigMap", "questloop-settings")["data"]["LLM_USE_DIRECT"] = "false"
 
 
 def target_port(documents):
@@ -162,8 +177,10 @@ def late_volume(documents):
         (number, "num-cpus is not a string"),
         (no_least, "wants minReplicas"),
         (autoscaler, "no autoscaler"),
-        (quota, "the quota is 3"),
         (queue, "no LocalQueue zelda"),
+        (service_links, "enableServiceLinks is not false"),
+        (working_dir, "head does not begin in /opt/questloop"),
+        (two_switches, "two switches of one thing"),
         (target_port, "no pod has the port clients"),
         (selector, "selects no pod"),
         (monitor_port, "no Service has the port http"),
@@ -193,6 +210,15 @@ def test_faults_of_ray_jobs_are_found(documents):
         assert finding in text
 
 
+@pytest.mark.parametrize(
+    "entrypoint", ["python scripts/run_rollout.py", "python run_rollouts.py", "sh -c 'python scripts/x.py'"]
+)
+def test_an_entry_point_that_is_not_there_is_found(entrypoint, documents):
+    jobs = documents("jobs")
+    find(jobs, "RayJob", "zelda-train-epoch-0")["spec"]["entrypoint"] = entrypoint
+    assert any("is no script of ours" in text for text in findings(jobs, whole=False))
+
+
 @needs_schemas
 @pytest.mark.slow
 def test_typos_are_caught_by_the_schemas(documents, tmp_path):
@@ -220,10 +246,26 @@ def test_typos_are_caught_by_the_schemas(documents, tmp_path):
 
 
 def test_ray_jobs_run_what_the_driver_submits(documents):
+    """By a script's name as the documents have it; the driver names the command, which needs no folder."""
     jobs = {item["metadata"]["name"]: item["spec"] for item in documents("jobs") if item["kind"] == "RayJob"}
     for job in STAGE_JOBS:
-        assert jobs.pop(f"{job.name}-epoch-0")["entrypoint"] == job.entrypoint
-    assert jobs.keys() == {"zelda-pipeline"}
+        assert command_of(jobs.pop(f"{job.name}-epoch-0")["entrypoint"]) == job.entrypoint.split()[-1]
+    assert {name: command_of(spec["entrypoint"]) for name, spec in jobs.items()} == {
+        "zelda-pipeline": "pipeline"
+    }
+
+
+def command_of(entrypoint):
+    """The command that a script of ours hands over to."""
+    text = (ROOT / entrypoint.removeprefix("python ")).read_text("utf-8")
+    (name,) = re.findall(r'sys\.argv(?: = \[sys\.argv\[0\], |\.insert\(1, )"([a-z-]+)"', text)
+    return name
+
+
+def test_the_image_has_scripts_where_jobs_begin():
+    containerfile = (ROOT / "Containerfile").read_text("utf-8")
+    assert f"COPY scripts {WORKING_DIR}/scripts\n" in containerfile
+    assert f"WORKDIR {WORKING_DIR}\n" in containerfile.split("AS runtime")[1]
 
 
 def test_argo_cd_syncs_no_job(documents):

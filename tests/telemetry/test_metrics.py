@@ -1,4 +1,6 @@
 import re
+import threading
+import time
 import urllib.request
 from pathlib import Path
 
@@ -59,3 +61,18 @@ def test_a_loop_publishes_where_its_settings_say():
     first = metrics.MetricsServer(0)
     assert metrics.publish(TelemetrySettings(metrics_port=first.port)) is None  # left to the other stage
     first.close()
+
+
+def test_an_ended_stage_waits_for_one_scrape_and_no_longer_than_it_may():
+    server = metrics.MetricsServer(0)
+    try:
+        assert not server.linger(0)
+        assert not server.linger(0.05)
+        visitor = threading.Timer(0.2, urllib.request.urlopen, [f"http://127.0.0.1:{server.port}/metrics"])
+        visitor.start()
+        began = time.monotonic()
+        assert server.linger(30)
+        assert time.monotonic() - began < 10
+        visitor.join()
+    finally:
+        server.close()

@@ -8,6 +8,7 @@ import typer
 
 from questloop.cli import (
     bench,
+    bursts,
     dashboard,
     doctor,
     epoch,
@@ -53,6 +54,7 @@ app.command()(loop.rollouts)
 app.command()(evaluate.evaluate)
 app.command()(loop.reward_model)
 app.command()(epoch.epoch)
+app.command()(bursts.bursts)
 app.command()(loop.report)
 app.command()(bench.bench)
 app.command()(doctor.doctor)

@@ -43,6 +43,8 @@ def open_context(settings: Settings) -> Iterator[Context]:
     try:
         with logs.context(run=run.run), Lease.acquire(store, run.run) as lease:
             yield Context(settings, FencedStore(store, lease), run, lease)
+        if server is not None:
+            server.linger(settings.telemetry.metrics_linger_s)
     finally:
         if server is not None:
             server.close()

@@ -5,7 +5,12 @@ They are in prometheus_client's own registry, with those of the process.
 
 from __future__ import annotations
 
+import time
+from threading import Event
+
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from questloop.errors import UnavailableError
 from questloop.settings import TelemetrySettings
@@ -60,6 +65,10 @@ fleet_requeue_total = _counter("fleet_requeue_total", "jobs put back in the queu
 fleet_unknown_messages_total = _counter("fleet_unknown_messages_total", "messages that named no known job")
 
 
+_ANSWER_S = 0.5
+"""What was collected has yet to be written to whoever asked."""
+
+
 def publish(settings: TelemetrySettings) -> MetricsServer | None:
     """Publish the metrics of a loop where METRICS_PORT says so; a port in use is left alone."""
     if not settings.metrics_port:
@@ -82,8 +91,36 @@ class MetricsServer:
                 f"metrics: cannot listen on {address}:{port}: {error.strerror}; choose another port"
             ) from None
         self.port: int = self._server.server_port
+        self._scraped = _Scraped()
+        REGISTRY.register(self._scraped)
+
+    def linger(self, seconds: float) -> bool:
+        """Wait until the metrics as they are now were scraped once, `seconds` at most; whether they were.
+
+        A job of one stage may end between two visits of Prometheus, and its last figures with it.
+        """
+        self._scraped.event.clear()
+        scraped = self._scraped.event.wait(seconds)
+        if scraped:
+            time.sleep(_ANSWER_S)
+        return scraped
 
     def close(self) -> None:
+        REGISTRY.unregister(self._scraped)
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Scraped(Collector):
+    """Collects nothing, and notes that somebody collected."""
+
+    def __init__(self) -> None:
+        self.event = Event()
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> list[Metric]:
+        self.event.set()
+        return []
