@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from questloop.episodes.reader import SegmentReader
-from questloop.pipeline.judge_records import TOKEN_BUDGET, judged_segments
+from questloop.pipeline.judge_records import TOKEN_BUDGET, outcome_segments
 from questloop.settings import StoreSettings
 from questloop.storage.commit import committed_epochs
 from questloop.storage.keys import Stage
@@ -34,7 +34,7 @@ def main() -> None:
     for url in arguments.store:
         store = open_store(StoreSettings(store_url=url))
         reader = SegmentReader(store)
-        for segment in judged_segments(
+        for segment in outcome_segments(
             reader, committed_epochs(store, Stage.ROLLOUTS), arguments.token_budget
         ):
             observations = reader.load(segment.segment_id).observations

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from questloop.grpo.judge_data import JudgedSegment, sample_pairs, split_by_episode
+from questloop.grpo.judge_data import OutcomeSegment, sample_pairs, split_by_episode
 
 HELD_OUT_PAIRS = 1500
 VALIDATION_PAIRS = 500
@@ -19,26 +19,26 @@ GRPO_SHARE = 0.2
 class Parts:
     """The segments that a seed learns from, by episode: no episode is in two parts."""
 
-    warm_start: list[JudgedSegment]
-    grpo: list[JudgedSegment]
+    warm_start: list[OutcomeSegment]
+    grpo: list[OutcomeSegment]
     """not shown in the warm start: what is known by heart gives GRPO nothing to learn from"""
-    validation: list[JudgedSegment]
+    validation: list[OutcomeSegment]
     """for choosing between adapters"""
 
 
-def read_segments(folder: Path) -> list[JudgedSegment]:
+def read_segments(folder: Path) -> list[OutcomeSegment]:
     """The segments that `play.py` or `collect.py` wrote."""
     text = (folder / "segments.jsonl").read_text("utf-8")
-    return [JudgedSegment(**json.loads(line)) for line in text.splitlines()]
+    return [OutcomeSegment(**json.loads(line)) for line in text.splitlines()]
 
 
-def parts(segments: list[JudgedSegment], seed: int) -> Parts:
+def parts(segments: list[OutcomeSegment], seed: int) -> Parts:
     """Split what is played for training; the seed decides which episode is where."""
     rest, validation = split_by_episode(segments, VALIDATION_SHARE, seed)
     warm_start, grpo = split_by_episode(rest, GRPO_SHARE, seed)
     return Parts(warm_start, grpo, validation)
 
 
-def pairs_of(segments: list[JudgedSegment], count: int) -> list[tuple[JudgedSegment, JudgedSegment]]:
+def pairs_of(segments: list[OutcomeSegment], count: int) -> list[tuple[OutcomeSegment, OutcomeSegment]]:
     """The pairs to be measured by, the same for every seed: the segment that a milestone followed first."""
     return sample_pairs(segments, count, random.Random(0))

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
-from questloop.reward_model.preferences import JudgedSegment
+from questloop.reward_model.preferences import ScoredSegment
 from questloop.reward_model.train import train_reward_model
 
 STEPS = 300
@@ -55,14 +55,14 @@ def main() -> None:
         arguments.out.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
-def planted(segments: int, episodes: int, seed: int) -> Iterator[JudgedSegment]:
+def planted(segments: int, episodes: int, seed: int) -> Iterator[ScoredSegment]:
     """Segments whose first feature climbs with a truth that the score and the outcome follow with noise."""
     rng = np.random.default_rng(seed)
     for number in range(segments):
         truth = rng.random()
         observations = rng.normal(size=(STEPS, OBSERVATION_SIZE)).astype(np.float32)
         observations[:, 0] = np.linspace(0, 4 * truth, STEPS) + rng.normal(0, 0.2, STEPS)
-        yield JudgedSegment(
+        yield ScoredSegment(
             episode=f"episode-{number % episodes}",
             observations=observations,
             score=float(np.clip(truth + rng.normal(0, 0.15), 0, 1)),

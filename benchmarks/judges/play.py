@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from questloop.episodes.outcomes import SEGMENT_STEPS, EpisodeFacts, known_outcomes
+from questloop.episodes.outcomes import milestone_follows
 from questloop.episodes.pictures import encode_png
+from questloop.episodes.segment import SEGMENT_FRAMES as SEGMENT_STEPS
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import Input, parse_inputs, steps
@@ -34,7 +35,7 @@ from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.game.state import decode_all
 from questloop.game.state_file import SaveState
-from questloop.grpo.judge_data import JudgedSegment
+from questloop.grpo.judge_data import OutcomeSegment
 from questloop.judges.compress import compress
 
 TOKEN_BUDGET = 350
@@ -97,11 +98,11 @@ def main() -> None:
     print(f"{arguments.episodes} episodes, {len(lines)} segments, {followed} followed by a milestone")
 
 
-def play_share(arguments: argparse.Namespace, numbers: range) -> list[tuple[JudgedSegment, np.ndarray]]:
+def play_share(arguments: argparse.Namespace, numbers: range) -> list[tuple[OutcomeSegment, np.ndarray]]:
     """Play the episodes of one process."""
     return [
         (
-            JudgedSegment(
+            OutcomeSegment(
                 segment.segment_id,
                 segment.episode_id,
                 compress(segment.states, TOKEN_BUDGET).text,
@@ -168,9 +169,9 @@ def episode(
     firsts = range(0, length, SEGMENT_STEPS)
     last_steps = {f"{name}/{first:05d}": min(first + SEGMENT_STEPS, length) - 1 for first in firsts}
     ended = length < most_steps
-    known = known_outcomes([EpisodeFacts(last_steps, milestones, length - 1, terminated=ended)])
     for segment_id, last in last_steps.items():
-        if segment_id not in known:
+        known = milestone_follows(last, milestones.values(), length - 1, terminated=ended)
+        if known is None:
             continue
         first = int(segment_id.rpartition("/")[2])
         rows = slice(first, last + 1)
@@ -179,7 +180,7 @@ def episode(
             for step, state in enumerate(decode_all(taps[rows], profile), first)
         ]
         feature = np.concatenate([observations[rows].mean(axis=0), observations[last]])
-        yield PlayedSegment(segment_id, name, states, pictures or {}, known[segment_id], feature)
+        yield PlayedSegment(segment_id, name, states, pictures or {}, known, feature)
 
 
 def play(

@@ -22,7 +22,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from questloop.grpo.judge_data import JudgedSegment
+from questloop.grpo.judge_data import OutcomeSegment
 from questloop.grpo.judge_eval import Floats, agreement, correct
 from questloop.grpo.judge_recipe import LEARNING_RATE
 from questloop.grpo.judge_text import condense
@@ -120,7 +120,7 @@ class Table:
     for all of its seeds.
     """
 
-    def __init__(self, runs: list[dict], segments: list[JudgedSegment]) -> None:
+    def __init__(self, runs: list[dict], segments: list[OutcomeSegment]) -> None:
         if any(run["pairs"] != runs[0]["pairs"] for run in runs):
             raise SystemExit("the seeds were measured by different pairs; train again")
         index = {segment.segment_id: number for number, segment in enumerate(segments)}
@@ -136,7 +136,7 @@ class Table:
         self.hits: dict[str, Floats] = {}
         self.judges: dict[str, dict] = {}
 
-    def prefer(self, judge, segments: list[JudgedSegment]) -> Floats:
+    def prefer(self, judge, segments: list[OutcomeSegment]) -> Floats:
         """Preferences of a judge that is a function of two texts."""
         return np.array(
             [judge(segments[a].text, segments[b].text) for a, b in zip(self.better, self.worse, strict=True)]
@@ -189,13 +189,13 @@ def rules_prefer(first: str, second: str) -> float:
     return float(rules.compare(first, second)["overall"] or 0.5)
 
 
-def logistic_on_observations(train: list[JudgedSegment], features: Floats, held_out: Floats) -> Floats:
+def logistic_on_observations(train: list[OutcomeSegment], features: Floats, held_out: Floats) -> Floats:
     """Log-odds of a milestone from the mean and the last observation of a segment."""
     model = make_pipeline(StandardScaler(), logistic(train, np.logspace(-4, 1, 6)))
     return model.fit(features, outcomes_of(train)).decision_function(held_out)
 
 
-def logistic_on_words(train: list[JudgedSegment], held_out: list[JudgedSegment]) -> Floats:
+def logistic_on_words(train: list[OutcomeSegment], held_out: list[OutcomeSegment]) -> Floats:
     """Log-odds of a milestone from the words that the language model reads."""
     words = TfidfVectorizer(token_pattern=r"[^\s,]+", ngram_range=(1, 2), min_df=3, sublinear_tf=True)
     model = make_pipeline(words, logistic(train, np.logspace(0, 3, 4)))
@@ -203,22 +203,22 @@ def logistic_on_words(train: list[JudgedSegment], held_out: list[JudgedSegment])
     return model.decision_function([condense(segment.text) for segment in held_out])
 
 
-def logistic(train: list[JudgedSegment], strengths: Floats) -> LogisticRegressionCV:
+def logistic(train: list[OutcomeSegment], strengths: Floats) -> LogisticRegressionCV:
     """A logistic regression whose strength is chosen over folds of episodes."""
     groups = np.array([segment.episode_id for segment in train])
     folds = list(GroupKFold(n_splits=5).split(groups, groups=groups))
     return LogisticRegressionCV(Cs=strengths, cv=folds, max_iter=2000, scoring="roc_auc")
 
 
-def outcomes_of(segments: list[JudgedSegment]) -> Floats:
+def outcomes_of(segments: list[OutcomeSegment]) -> Floats:
     return np.array([segment.outcome for segment in segments])
 
 
-def episodes_of(segments: list[JudgedSegment]) -> int:
+def episodes_of(segments: list[OutcomeSegment]) -> int:
     return len({segment.episode_id for segment in segments})
 
 
-def followed(segments: list[JudgedSegment]) -> int:
+def followed(segments: list[OutcomeSegment]) -> int:
     return sum(segment.outcome for segment in segments)
 
 

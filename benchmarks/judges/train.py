@@ -27,7 +27,7 @@ from questloop.grpo.arguments import parse
 from questloop.grpo.callbacks import StopRequest
 from questloop.grpo.checkpoints import newest_whole, write_json
 from questloop.grpo.data import Row
-from questloop.grpo.judge_data import LABELS, JudgedSegment, Task, prompt, questions
+from questloop.grpo.judge_data import LABELS, OutcomeSegment, Task, prompt, questions
 from questloop.grpo.judge_eval import LanguageJudge
 from questloop.grpo.judge_recipe import GRPO_STEPS, WARM_START_STEPS, judge_arguments
 from questloop.grpo.preflight import check
@@ -39,7 +39,7 @@ GRPO_PAIRS = 4_000
 SURE = 0.95
 """GRPO learns from pairs of which the right answer has less probability than this"""
 
-Pair = tuple[JudgedSegment, JudgedSegment]
+Pair = tuple[OutcomeSegment, OutcomeSegment]
 
 
 def main() -> None:

@@ -10,7 +10,8 @@ from tests.episodes.conftest import cut
 
 from questloop.episodes.boundary import Boundary
 from questloop.episodes.recorder import Recorder
-from questloop.episodes.segment import SEGMENT_FRAMES, Outcome, PlayedPlan, Takeover, parse_record
+from questloop.episodes.segment import SEGMENT_FRAMES, EpisodeOutcome, parse_record
+from questloop.episodes.takeover import PlayedPlan, Takeover
 from questloop.episodes.trace import EpisodeStart, Screens, Trace
 from questloop.errors import BadDataError
 from questloop.storage.commit import to_json
@@ -56,7 +57,7 @@ def test_records_list_all_segments_and_which_are_exported(played, make_recorder)
     recorder.mark_exported([str(done[1].id), "unknown"])
     records = {record.id: record for record in recorder.records()}
     first = records["r1-e0000-s000-00000"]
-    assert first.outcome is Outcome.TRUNCATED
+    assert first.outcome is EpisodeOutcome.TRUNCATED
     assert (first.steps, first.seed, first.start_state, first.epochs) == (450, 5, "forest", (0,))
     assert [(entry.index, entry.first_step, entry.frames, entry.exported) for entry in first.segments] == [
         (0, 0, 300, False),
@@ -65,7 +66,7 @@ def test_records_list_all_segments_and_which_are_exported(played, make_recorder)
     assert first.raw_return == pytest.approx(played.reward_parts[:450, 0].sum())
     assert first.raw_return == pytest.approx(sum(entry.raw_return for entry in first.segments))
     going_on = records["r1-e0000-s000-00001"]
-    assert (going_on.outcome, going_on.steps, going_on.seed) == (Outcome.RUNNING, 250, 6)
+    assert (going_on.outcome, going_on.steps, going_on.seed) == (EpisodeOutcome.RUNNING, 250, 6)
     assert going_on.segments == ()
 
 
@@ -119,7 +120,7 @@ def test_lost_runner_abandons_its_episode(played, make_recorder):
     done = recorder.add(cut(played, 0, 10))
     assert [(segment.length, segment.last) for segment in done] == [(20, True), (20, True)]
     outcomes = [record.outcome for record in recorder.records()]
-    assert outcomes == [Outcome.ABANDONED] * 2 + [Outcome.RUNNING] * 2
+    assert outcomes == [EpisodeOutcome.ABANDONED] * 2 + [EpisodeOutcome.RUNNING] * 2
 
 
 def test_takeovers_belong_to_their_episode_and_go_on_with_it(played, make_recorder):

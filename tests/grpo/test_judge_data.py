@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from questloop.errors import BadDataError
 from questloop.grpo.data import load_rows
-from questloop.grpo.judge_data import JudgedSegment, Task, build, sample_pairs, split_by_episode
+from questloop.grpo.judge_data import OutcomeSegment, Task, build, sample_pairs, split_by_episode
 from questloop.grpo.rewards import BUILTIN_REWARDS
 
 
 def segments(episodes=12, each=6):
     return [
-        JudgedSegment(f"e{e}/s{s}", f"e{e}", f"text {e} {s}", outcome=(e + s) % 3 == 0, progress=float(s))
+        OutcomeSegment(f"e{e}/s{s}", f"e{e}", f"text {e} {s}", outcome=(e + s) % 3 == 0, progress=float(s))
         for e in range(episodes)
         for s in range(each)
     ]
@@ -90,9 +90,9 @@ def test_it_is_written_as_a_dataset_that_trains(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([JudgedSegment("a", "e", "t", True)], "1 episode"),
+        ([OutcomeSegment("a", "e", "t", True)], "1 episode"),
         (
-            [JudgedSegment(f"{e}{s}", f"e{e}", "t", True) for e in range(4) for s in range(2)],
+            [OutcomeSegment(f"{e}{s}", f"e{e}", "t", True) for e in range(4) for s in range(2)],
             "learns? from differ",
         ),
     ],
@@ -103,6 +103,6 @@ def test_too_little_to_learn_from(rows, message):
 
 
 def test_bands_need_progress():
-    rows = [JudgedSegment(s.segment_id, s.episode_id, s.text, s.outcome) for s in segments()]
+    rows = [OutcomeSegment(s.segment_id, s.episode_id, s.text, s.outcome) for s in segments()]
     with pytest.raises(BadDataError, match="bands need segments with different progress"):
         build(rows, [Task.BAND])

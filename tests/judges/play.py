@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from questloop.judges.segment import SegmentInfo
+from questloop.judges.selection import SegmentInfo
 
 
 @dataclass

@@ -9,7 +9,7 @@ from tests.serving.hostile import Act, hostile
 
 from questloop.errors import UsageError
 from questloop.judges.pairwise import Preference, choose_pairs, compare_epoch, preference
-from questloop.judges.segment import SegmentInfo
+from questloop.judges.selection import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.serving.server import LocalServer
 from questloop.settings import JudgeSettings, LLMSettings

@@ -4,8 +4,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from questloop.judges.segment import SegmentInfo
-from questloop.judges.selection import select
+from questloop.judges.selection import SegmentInfo, select
 
 
 def made(count, seed=0, episodes=20):

@@ -10,7 +10,7 @@ from questloop.episodes.epoch_export import EpochExport
 from questloop.episodes.exporter import Exporter
 from questloop.episodes.files import Recording
 from questloop.episodes.recorder import Recorder
-from questloop.episodes.segment import PlayedPlan, Takeover
+from questloop.episodes.takeover import PlayedPlan, Takeover
 from questloop.episodes.trace import Trace
 from questloop.game.batch import GameBatch
 from questloop.game.profiles import profile_for

@@ -12,7 +12,7 @@ from questloop.episodes.reader import SegmentReader
 from questloop.errors import BadDataError, UsageError
 from questloop.grpo.data import load_rows
 from questloop.pipeline import judge_records
-from questloop.pipeline.judge_records import judged_segments
+from questloop.pipeline.judge_records import outcome_segments
 from questloop.storage.store import open_store
 
 
@@ -30,7 +30,7 @@ def export(folder, out, *more):
 
 def test_only_segments_whose_window_is_over_are_taken(played):
     reader = SegmentReader(open_store(str(played)))
-    segments = list(judged_segments(reader, [0]))
+    segments = list(outcome_segments(reader, [0]))
     ids = {segment.segment_id for segment in segments}
     assert ids < set(reader.list(0))
     starts = {reader.manifest(segment_id).first_step for segment_id in ids}
@@ -40,7 +40,7 @@ def test_only_segments_whose_window_is_over_are_taken(played):
 
 def test_progress_is_the_return_of_the_window_after_the_segment(played):
     reader = SegmentReader(open_store(str(played)))
-    for segment in judged_segments(reader, [0]):
+    for segment in outcome_segments(reader, [0]):
         first = reader.manifest(segment.segment_id).first_step + 300
         later = [reader.manifest(other) for other in reader.list(0) if other.startswith(segment.episode_id)]
         expected = sum(m.raw_return for m in later if first <= m.first_step < first + HORIZON_STEPS)

@@ -12,7 +12,7 @@ from questloop.env.world import game_world
 from questloop.episodes.pictures import decode_png
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.replays import Replay, decode_replays, encode_replays, read_replays
-from questloop.episodes.segment import Outcome
+from questloop.episodes.segment import EpisodeOutcome
 from questloop.errors import BadDataError, UsageError
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
@@ -108,7 +108,7 @@ def test_other_inputs_are_found_out(store, theatre):
 
 def test_an_archives_cell_is_no_start(theatre):
     replay = Replay(
-        "r1-e0000-s000-00000", "archive-0:20", *[np.zeros(3, np.uint8)] * 2, (), 1.0, Outcome.RUNNING
+        "r1-e0000-s000-00000", "archive-0:20", *[np.zeros(3, np.uint8)] * 2, (), 1.0, EpisodeOutcome.RUNNING
     )
     with pytest.raises(UsageError, match="archive"):
         list(theatre.play(replay, range(3)))
@@ -134,7 +134,9 @@ def test_a_grid_of_agents(store, settings):
 
 
 def test_a_long_episode_is_filmed_around_its_last_milestone():
-    long = Replay("e", None, *[np.zeros(5000, np.uint8)] * 2, (), 0.0, Outcome.RUNNING, {"sword": 3000})
+    long = Replay(
+        "e", None, *[np.zeros(5000, np.uint8)] * 2, (), 0.0, EpisodeOutcome.RUNNING, {"sword": 3000}
+    )
     assert films.stretch(long, 600) == range(2500, 3100)
     assert films.stretch(replace(long, milestones={}), 600) == range(600)
     assert films.stretch(replace(long, milestones={"late": 4990}), 600) == range(4400, 5000)
@@ -155,7 +157,7 @@ def test_inputs_survive_the_store_and_damage_is_named(store):
 
 
 def test_no_changed_bit_of_the_inputs_is_a_crash():
-    replay = Replay("e", None, *[np.zeros(4, np.uint8)] * 2, (), 0.0, Outcome.RUNNING)
+    replay = Replay("e", None, *[np.zeros(4, np.uint8)] * 2, (), 0.0, EpisodeOutcome.RUNNING)
     data = bytearray(encode_replays([replay]))
     for bit in range(0, 8 * len(data), 3):
         data[bit // 8] ^= 1 << bit % 8

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from questloop.reward_model.preferences import JudgedSegment
+from questloop.reward_model.preferences import ScoredSegment
 
 SIZE = 24
 
 
 @pytest.fixture(scope="session")
-def planted() -> Callable[..., list[JudgedSegment]]:
+def planted() -> Callable[..., list[ScoredSegment]]:
     """Judged segments of a world in which feature 0 rises with progress and the others tell nothing.
 
     A judge of pair accuracy p scores truth plus normal noise of deviation `std(truth) / tan(pi (p - 1/2))`,
@@ -22,7 +22,7 @@ def planted() -> Callable[..., list[JudgedSegment]]:
 
     def make(
         accuracy: float, seed: int = 0, episodes: int = 30, length: int = 64, bias: float = 0.0
-    ) -> list[JudgedSegment]:
+    ) -> list[ScoredSegment]:
         rng = np.random.default_rng(seed)
         names, observations, truths, milestones = [], [], [], []
         for episode in range(episodes):
@@ -44,7 +44,7 @@ def planted() -> Callable[..., list[JudgedSegment]]:
         judged = np.sqrt(1 - share**2) * truth / truth.std() + share * noise + bias * liked / liked.std()
         score = 1 / (1 + np.exp(-judged))
         return [
-            JudgedSegment(name, obs, float(s), 0.0, float(t), int(m))
+            ScoredSegment(name, obs, float(s), 0.0, float(t), int(m))
             for name, obs, s, t, m in zip(names, observations, score, truth, milestones, strict=True)
         ]
 

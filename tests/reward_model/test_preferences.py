@@ -9,8 +9,8 @@ from questloop.errors import BadDataError
 from questloop.reward_model.measures import accuracy
 from questloop.reward_model.preferences import (
     POINTS,
-    JudgedSegment,
     Preferences,
+    ScoredSegment,
     pool,
     preferences,
     split,
@@ -18,7 +18,7 @@ from questloop.reward_model.preferences import (
 
 
 def segment(score=0.5, length=300, episode="e", spread=0.0, outcome=None):
-    return JudgedSegment(episode, np.zeros((length, 4), np.float32), score, spread, outcome)
+    return ScoredSegment(episode, np.zeros((length, 4), np.float32), score, spread, outcome)
 
 
 def made(*segments, limit=1000, seed=0):
@@ -28,7 +28,7 @@ def made(*segments, limit=1000, seed=0):
 
 def test_a_pool_keeps_the_ends_and_points_between():
     obs = np.arange(300, dtype=np.float32)[:, None]
-    data = pool([JudgedSegment("e", obs, 0.5, 0.1, 2.0), JudgedSegment("f", obs[:3], 0.5)])
+    data = pool([ScoredSegment("e", obs, 0.5, 0.1, 2.0), ScoredSegment("f", obs[:3], 0.5)])
     assert data.points.shape == (2, POINTS, 1)
     assert data.points[0, [0, -1], 0].tolist() == [0, 299]
     assert np.unique(data.points[1]).tolist() == [0, 1, 2]
@@ -40,8 +40,8 @@ def test_a_pool_keeps_the_ends_and_points_between():
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        (JudgedSegment("e7", np.zeros((0, 4), np.float32), 0.5), "e7 has no observations"),
-        (JudgedSegment("e7", np.full((3, 4), np.nan, np.float32), 0.5), "e7.*not finite"),
+        (ScoredSegment("e7", np.zeros((0, 4), np.float32), 0.5), "e7 has no observations"),
+        (ScoredSegment("e7", np.full((3, 4), np.nan, np.float32), 0.5), "e7.*not finite"),
         (segment(score=float("nan"), episode="e7"), "e7.*not finite"),
         (segment(spread=float("inf"), episode="e7"), "e7.*not finite"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from questloop.errors import BadDataError
 from questloop.reward_model import fit
 from questloop.reward_model.network import Reading
-from questloop.reward_model.preferences import JudgedSegment, Preferences
+from questloop.reward_model.preferences import Preferences, ScoredSegment
 from questloop.reward_model.train import train_reward_model
 from questloop.rewards.shaping import annealed
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_measured_is_unknown_and_off(planted, short, case):
     if case == "one episode":
         segments = segments[:8]
     if case == "equal scores":
-        segments = [JudgedSegment(each.episode, each.observations, 0.5) for each in segments]
+        segments = [ScoredSegment(each.episode, each.observations, 0.5) for each in segments]
     if case == "two segments":
         segments = [segments[0], segments[-1]]
     model, report = train(segments)

@@ -50,7 +50,6 @@ def test_every_key_is_one(segment, epoch):
         keys.lease(epoch),
         keys.lease_beat(epoch),
         keys.video("epoch_0.mp4"),
-        keys.start_state("forest.state"),
     ]
     assert len(set(map(valid_key, made))) == len(made)
     assert keys.manifest(segment_id).startswith(f"{keys.episode_prefix(episode_id)}/")
@@ -75,7 +74,6 @@ def test_names_cannot_leave_their_folder(name):
         lambda: keys.segment_file(segment, name),
         lambda: keys.checkpoint(0, name),
         lambda: keys.video(name),
-        lambda: keys.judge_adapter_prefix(name, "x"),
     ):
         with pytest.raises(UsageError):
             make()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Check:
+class DoctorCheck:
     """A line of the report: what was looked at, whether it is right, and what is wrong or was found."""
 
     name: str
@@ -55,15 +55,15 @@ def doctor(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _run(settings: Settings, steps: int) -> Iterator[Check]:
+def _run(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
     for name, check in CHECKS:
         try:
             yield from check(settings, steps)
         except QuestloopError as error:
-            yield Check(name, False, str(error))
+            yield DoctorCheck(name, False, str(error))
 
 
-def check_game(settings: Settings, steps: int) -> Iterator[Check]:
+def check_game(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
     """The ROM loads, a profile plays it, its start states fit, and the gates stay quiet in random play."""
     from questloop.game import gates
     from questloop.game.profiles import profile_for
@@ -72,18 +72,20 @@ def check_game(settings: Settings, steps: int) -> Iterator[Check]:
 
     rom = Rom.load(settings.game.rom_path)
     profile = profile_for(rom)
-    yield Check("rom", True, f"{rom.path} ({rom.title!r}, sha256 {rom.sha256[:12]}), profile {profile.name}")
+    yield DoctorCheck(
+        "rom", True, f"{rom.path} ({rom.title!r}, sha256 {rom.sha256[:12]}), profile {profile.name}"
+    )
     starts = load_start_states(rom, profile, settings.game.start_states)
-    yield Check("start states", True, ", ".join(item.name for item in starts.states))
+    yield DoctorCheck("start states", True, ", ".join(item.name for item in starts.states))
     for start in starts.states:
         findings = gates.check_game(rom, profile, start, steps, settings.loop.seed)
         for finding in findings:
-            yield Check(f"taps from {start.name}", False, f"{finding.gate}: {finding.reason}")
+            yield DoctorCheck(f"taps from {start.name}", False, f"{finding.gate}: {finding.reason}")
         if not findings:
-            yield Check(f"taps from {start.name}", True, f"quiet in {steps} random steps")
+            yield DoctorCheck(f"taps from {start.name}", True, f"quiet in {steps} random steps")
 
 
-def check_judges(settings: Settings, steps: int) -> Iterator[Check]:
+def check_judges(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
     """Every judge's server answers and offers the model that the settings name."""
     import asyncio
 
@@ -91,36 +93,36 @@ def check_judges(settings: Settings, steps: int) -> Iterator[Check]:
     from questloop.llm.client import ChatClient
     from questloop.settings import LLMBackend
 
-    async def look(judge: Judge) -> Check:
+    async def look(judge: Judge) -> DoctorCheck:
         async with ChatClient(settings.llm) as client:
             route = client.route(judge.role)
             offered = await client.models(judge.role)
         detail = f"{route.model} at {route.url}"
         if route.model in offered:
-            return Check(f"judge {judge.name}", True, detail)
+            return DoctorCheck(f"judge {judge.name}", True, detail)
         setting = f"LLM_MODEL_{judge.name.upper()}"
-        return Check(
+        return DoctorCheck(
             f"judge {judge.name}", False, f"no {detail}; set {setting} to one of {', '.join(offered)}"
         )
 
     if settings.llm.backend is LLMBackend.EMBEDDED:
-        yield Check("judges", True, "rule-based, embedded")
+        yield DoctorCheck("judges", True, "rule-based, embedded")
         return
     for judge in JUDGES:
         try:
             yield asyncio.run(look(judge))
         except QuestloopError as error:
-            yield Check(f"judge {judge.name}", False, str(error))
+            yield DoctorCheck(f"judge {judge.name}", False, str(error))
 
 
-def check_store(settings: Settings, steps: int) -> Iterator[Check]:
+def check_store(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
     """What is written to the store can be read back, and there is room for more."""
     from questloop.storage import keys
     from questloop.storage.store import folder_path, open_store
 
     url = settings.store.url
     if not url.startswith("s3://") and not (folder := folder_path(url)).exists():
-        yield Check("store", True, f"{folder}: new, the first run makes it")
+        yield DoctorCheck("store", True, f"{folder}: new, the first run makes it")
         return
     store = open_store(settings.store)
     store.check_space()
@@ -130,10 +132,10 @@ def check_store(settings: Settings, steps: int) -> Iterator[Check]:
         same = store.get(probe) == b"probe"
     finally:
         store.delete([probe])
-    yield Check("store", same, f"{store.url}: wrote {written} bytes, read back, removed")
+    yield DoctorCheck("store", same, f"{store.url}: wrote {written} bytes, read back, removed")
 
 
-def check_ray(settings: Settings, steps: int) -> Iterator[Check]:
+def check_ray(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
     """Ray starts on this machine, or RAY_ADDRESS answers."""
     import ray
 
@@ -142,10 +144,10 @@ def check_ray(settings: Settings, steps: int) -> Iterator[Check]:
     layout = start_ray(settings.training)
     ray.shutdown()
     where = settings.training.ray_address or "this machine"
-    yield Check("ray", True, f"{layout.runners} x {layout.slots_per_runner} environments on {where}")
+    yield DoctorCheck("ray", True, f"{layout.runners} x {layout.slots_per_runner} environments on {where}")
 
 
-CHECKS: tuple[tuple[str, Callable[[Settings, int], Iterator[Check]]], ...] = (
+CHECKS: tuple[tuple[str, Callable[[Settings, int], Iterator[DoctorCheck]]], ...] = (
     ("game", check_game),
     ("judges", check_judges),
     ("store", check_store),

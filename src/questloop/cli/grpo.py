@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from questloop.grpo.try_reward import Trial
+    from questloop.grpo.try_reward import RewardTrial
 
 
 class _TrainByDefault(TyperGroup):
@@ -82,7 +82,7 @@ def try_reward(
     _show(trial)
 
 
-def _show(trial: Trial) -> None:
+def _show(trial: RewardTrial) -> None:
     from rich.console import Console
     from rich.table import Table
 

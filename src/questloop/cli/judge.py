@@ -214,7 +214,7 @@ def export(
     from questloop.episodes.reader import SegmentReader
     from questloop.errors import UsageError
     from questloop.grpo.judge_data import Task, build
-    from questloop.pipeline.judge_records import judged_segments
+    from questloop.pipeline.judge_records import outcome_segments
     from questloop.storage.commit import committed_epochs
     from questloop.storage.keys import Stage
     from questloop.storage.store import open_store
@@ -225,7 +225,7 @@ def export(
         raise UsageError(f"--task {' '.join(unknown)}: choose from {', '.join(Task)}")
     where = open_store(settings_module.load(config, {"store_url": store}).store)
     chosen = epochs or list(committed_epochs(where, Stage.ROLLOUTS))
-    segments = list(judged_segments(SegmentReader(where), chosen))
+    segments = list(outcome_segments(SegmentReader(where), chosen))
     dataset = build(segments, [Task(task) for task in asked], held_out, pairs=pairs, seed=seed)
     dataset.write(out)
     if as_json:

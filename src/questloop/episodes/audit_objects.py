@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from questloop.episodes.findings import Finding, Kind
+from questloop.episodes.findings import AuditFinding, Kind
 from questloop.episodes.reader import check_file, check_observations, check_states
 from questloop.episodes.segment import (
     OBSERVATIONS,
@@ -26,12 +26,12 @@ class Checked:
 
     accounted: set[str]
     epoch: int
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     manifest: Manifest | None = None
     record: EpisodeRecord | None = None
 
     def found(self, kind: Kind, key: str, detail: str) -> None:
-        self.findings.append(Finding(kind, key, detail, self.epoch))
+        self.findings.append(AuditFinding(kind, key, detail, self.epoch))
 
 
 def check_object(store: Store, commit: Commit, item: CommittedObject, retired: bool) -> Checked:

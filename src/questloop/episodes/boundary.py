@@ -1,6 +1,9 @@
-"""Where an episode's line of steps is cut."""
+"""What follows a step: the episode goes on, ended, was cut at its limit, or changed hands."""
 
 from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Boundary(IntEnum):
@@ -15,3 +18,9 @@ class Boundary(IntEnum):
     TERMINATED = 1
     TRUNCATED = 2
     HANDOVER = 3
+
+
+def ends_episode(boundary: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Where an array of boundaries ends an episode; a handover does not."""
+    ended: NDArray[np.bool_] = (boundary == Boundary.TERMINATED) | (boundary == Boundary.TRUNCATED)
+    return ended

@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """Something wrong, and where."""
 
     kind: Kind
@@ -43,14 +43,14 @@ class Audit:
     segments: int = 0
     scores: int = 0
     models: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     commits: dict[tuple[int, Stage], Commit] = field(default_factory=dict, repr=False)
     manifests: dict[str, Manifest] = field(default_factory=dict, repr=False)  # of whole segments, by id
     retired: frozenset[int] = frozenset()
 
     def found(self, kind: Kind, key: str, detail: str, epoch: int | None = None) -> None:
         """Note something wrong, once."""
-        finding = Finding(kind, key, detail, epoch)
+        finding = AuditFinding(kind, key, detail, epoch)
         if finding not in self.findings:
             self.findings.append(finding)
 

@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.episodes.boundary import Boundary, ends_episode
 from questloop.episodes.pictures import decode_screen, encode_png
 from questloop.episodes.replays import Replay
 from questloop.episodes.segment import (
     SEGMENT_FRAMES,
+    EpisodeOutcome,
     EpisodeRecord,
-    Outcome,
     Segment,
     SegmentEntry,
-    Takeover,
     milestone_names,
 )
+from questloop.episodes.takeover import Takeover
 from questloop.episodes.trace import EpisodeStart, Trace
 from questloop.errors import BadDataError
 from questloop.game.screen import Screen
@@ -30,7 +31,7 @@ from questloop.storage.keys import EpisodeId, SegmentId
 _STATE_VERSION = 1
 _COLUMNS = ("action", "mode", "taps", "obs", "reward_parts")
 _INPUTS = ("action", "mode")
-_ENDS = {1: Outcome.TERMINATED, 2: Outcome.TRUNCATED}  # Boundary; a handover ends no episode
+_ENDS = {Boundary.TERMINATED: EpisodeOutcome.TERMINATED, Boundary.TRUNCATED: EpisodeOutcome.TRUNCATED}
 
 
 @dataclass
@@ -45,7 +46,7 @@ class _Episode:
     raw_return: float = 0.0
     milestones: dict[str, int] = field(default_factory=dict)
     entries: dict[str, SegmentEntry] = field(default_factory=dict)
-    outcome: Outcome = Outcome.RUNNING
+    outcome: EpisodeOutcome = EpisodeOutcome.RUNNING
     action: bytearray = field(default_factory=bytearray)
     mode: bytearray = field(default_factory=bytearray)
     reloads: list[int] = field(default_factory=list)
@@ -218,13 +219,13 @@ class Recorder:
     def _add_slot(self, trace: Trace, slot: int, pictures: dict[int, Screen], done: list[Segment]) -> None:
         steps = trace.shape[0]
         boundary = trace.boundary[:, slot]
-        ends = [*np.flatnonzero((boundary == 1) | (boundary == 2)).tolist(), steps - 1]
+        ends = [*np.flatnonzero(ends_episode(boundary)).tolist(), steps - 1]
         at = 0
         while at < steps:
             episode = self._episode_at(trace, at, slot, done)
             stop = min(ends[0] + 1, at + SEGMENT_FRAMES - self._filled[slot])
             self._append(trace, at, stop, slot, episode, pictures)
-            outcome = _ENDS.get(int(boundary[stop - 1]))
+            outcome = _ENDS.get(Boundary(boundary[stop - 1]))
             if outcome is not None:
                 episode.outcome = outcome
             if outcome is not None or self._filled[slot] == SEGMENT_FRAMES:
@@ -244,7 +245,7 @@ class Recorder:
                 episode.epochs.append(self.epoch)
             return episode
         if episode is not None:  # its runner was lost and began anew
-            episode.outcome = Outcome.ABANDONED
+            episode.outcome = EpisodeOutcome.ABANDONED
             if self._filled[slot]:
                 done.append(self._cut(slot, episode))
             self._end(slot, episode)
@@ -294,7 +295,7 @@ class Recorder:
             id=SegmentId(episode.id, len(episode.entries), self._fence),
             epoch=self.epoch,
             first_step=episode.steps - count,
-            last=episode.outcome is not Outcome.RUNNING,
+            last=episode.outcome is not EpisodeOutcome.RUNNING,
             reward_names=self._reward_names,
             milestones=self._reached[slot],
             frames=self._frames[slot],
@@ -346,7 +347,7 @@ class Recorder:
                 f"a trace of {slots} slots and {trace.reward_parts.shape[2]} reward parts; "
                 f"the recorder has {self.slots} and {len(self._reward_names)}"
             )
-        ended = (trace.boundary == 1) | (trace.boundary == 2)
+        ended = ends_episode(trace.boundary)
         step = trace.episode_step
         wrong = np.argwhere(step[1:] != np.where(ended[:-1], 0, step[:-1] + 1)) + np.array([1, 0])
         if len(wrong) == 0:

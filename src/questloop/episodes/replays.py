@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from questloop.episodes.segment import Outcome
+from questloop.episodes.segment import EpisodeOutcome
 from questloop.episodes.trace import Bytes
 from questloop.errors import BadDataError
 from questloop.storage import keys
@@ -46,7 +46,7 @@ class Replay:
     mode: Bytes  # [L], index into MODES
     reloads: tuple[int, ...]  # steps before which the state was saved and restored: ends of epochs
     raw_return: float
-    outcome: Outcome
+    outcome: EpisodeOutcome
     milestones: dict[str, int] = field(default_factory=dict)  # name -> step
     last_taps: str = ""  # SHA-256 of the memory row after the last step
 
@@ -120,7 +120,7 @@ def _replay(item: dict[str, Any], action: Bytes, mode: Bytes) -> Replay:
         mode=mode,
         reloads=tuple(item["reloads"]),
         raw_return=float(item["raw_return"]),
-        outcome=Outcome(item["outcome"]),
+        outcome=EpisodeOutcome(item["outcome"]),
         milestones=dict(item["milestones"]),
         last_taps=str(item["last_taps"]),
     )

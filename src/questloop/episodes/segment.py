@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from questloop.episodes.takeover import Takeover
 from questloop.episodes.trace import Bytes, EpisodeStart, Floats
 from questloop.errors import BadDataError
 from questloop.game.screen import Screen
@@ -43,7 +44,7 @@ _SegmentIdText = Annotated[str, AfterValidator(_segment_id)]
 _EpisodeIdText = Annotated[str, AfterValidator(_episode_id)]
 
 
-class Outcome(StrEnum):
+class EpisodeOutcome(StrEnum):
     """How an episode ended, as far as it did."""
 
     RUNNING = "running"
@@ -159,28 +160,6 @@ class SegmentEntry(_Part):
     exported: bool = False
 
 
-class PlayedPlan(_Part):
-    """A plan of a takeover; one that was refused has no macros."""
-
-    step: int = Field(ge=0, description="of the takeover, at which it was asked for")
-    source: str = Field(description="the rules or the model that answered")
-    reason: str
-    macros: tuple[str, ...]
-    played: int = Field(ge=0, description="macros that were played to their end")
-    ended: str = Field(description="`done`, why not, or empty where the takeover ended first")
-
-
-class Takeover(_Part):
-    """A stretch of an episode that a planner played."""
-
-    mode: str
-    room: str
-    first_step: int = Field(ge=0, description="of the episode")
-    steps: int = Field(ge=0)
-    outcome: str
-    plans: tuple[PlayedPlan, ...]
-
-
 class EpisodeRecord(_Document):
     """`episode.json`. It is written again at the end of every epoch that the episode lives through."""
 
@@ -192,7 +171,7 @@ class EpisodeRecord(_Document):
     start_state: str | None
     steps: int = Field(ge=0)
     raw_return: FiniteFloat = Field(description="of the environment's own, unshaped reward")
-    outcome: Outcome
+    outcome: EpisodeOutcome
     milestones: dict[str, int] = Field(description="name -> step of the episode where it first held")
     segments: tuple[SegmentEntry, ...] = Field(description="in order, those not exported too")
     takeovers: tuple[Takeover, ...] = Field((), description="in order, those that are over")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from questloop.episodes.mode import Mode
+from questloop.episodes.takeover import Takeover
 from questloop.game.screen import Screen
-
-if TYPE_CHECKING:
-    from questloop.episodes.segment import Takeover
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]

@@ -32,7 +32,7 @@ FORMAT = 1
 
 
 @dataclass
-class Cell:
+class ArchiveCell:
     """`seen` counts the times that episodes came into the cell, `chosen` those that one started from it.
 
     `state` is None once the cell had to leave a full archive: it is still counted and not taken again.
@@ -58,7 +58,7 @@ class Archive:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.capacity = capacity
-        self.cells: dict[str, Cell] = {}
+        self.cells: dict[str, ArchiveCell] = {}
 
     def probabilities(self) -> dict[str, float]:
         """Chance of each cell that has a state to be started from: `1 / sqrt(seen + 1)`, normalised."""
@@ -95,7 +95,7 @@ class Archive:
         for delta in deltas:
             for name, (raw_return, state) in delta.found.items():
                 if name not in self.cells:
-                    self.cells[name] = Cell(state, raw_return)
+                    self.cells[name] = ArchiveCell(state, raw_return)
                 elif self.improves(name, raw_return):
                     self.cells[name].state, self.cells[name].raw_return = state, raw_return
             for name, cell in self.cells.items():
@@ -135,7 +135,7 @@ class Archive:
         archive = cls(document["capacity"])
         for name, entry in document["cells"].items():
             state = _state(store, entry["state"]) if entry["state"] is not None else None
-            archive.cells[name] = Cell(state, entry["raw_return"], entry["seen"], entry["chosen"])
+            archive.cells[name] = ArchiveCell(state, entry["raw_return"], entry["seen"], entry["chosen"])
         return archive
 
     def require(self, rom_sha256: str, pyboy_version: str, layout_hash: str) -> None:

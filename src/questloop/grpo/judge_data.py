@@ -32,7 +32,7 @@ class Task(StrEnum):
 
 
 @dataclass(frozen=True)
-class JudgedSegment:
+class OutcomeSegment:
     """A segment with what became of it."""
 
     segment_id: str
@@ -85,7 +85,7 @@ def prompt(task: Task, *texts: str) -> list[dict[str, str]]:
 
 
 def build(
-    segments: Sequence[JudgedSegment],
+    segments: Sequence[OutcomeSegment],
     tasks: Sequence[Task] = (Task.PAIR, Task.MILESTONE),
     held_out_fraction: float = 0.25,
     pairs: int = 4000,
@@ -120,7 +120,7 @@ def build(
 
 
 def questions(
-    segments: Sequence[JudgedSegment],
+    segments: Sequence[OutcomeSegment],
     tasks: Sequence[Task],
     pairs: int,
     rng: random.Random,
@@ -133,8 +133,8 @@ def questions(
 
 
 def split_by_episode(
-    segments: Sequence[JudgedSegment], held_out_fraction: float, seed: int
-) -> tuple[list[JudgedSegment], list[JudgedSegment]]:
+    segments: Sequence[OutcomeSegment], held_out_fraction: float, seed: int
+) -> tuple[list[OutcomeSegment], list[OutcomeSegment]]:
     """Split so that every episode is on one side; which is decided by its id and the seed alone."""
     if not 0 < held_out_fraction < 1:
         raise ValueError(f"held_out_fraction {held_out_fraction} is not between 0 and 1")
@@ -148,8 +148,8 @@ def split_by_episode(
 
 
 def sample_pairs(
-    segments: Sequence[JudgedSegment], limit: int, rng: random.Random
-) -> list[tuple[JudgedSegment, JudgedSegment]]:
+    segments: Sequence[OutcomeSegment], limit: int, rng: random.Random
+) -> list[tuple[OutcomeSegment, OutcomeSegment]]:
     """Up to `limit` different pairs (further, less far), of segments whose outcomes differ."""
     good = [segment for segment in segments if segment.outcome]
     bad = [segment for segment in segments if not segment.outcome]
@@ -158,7 +158,7 @@ def sample_pairs(
 
 
 def _questions(
-    task: Task, segments: Sequence[JudgedSegment], limit: int, edges: Sequence[float], rng: random.Random
+    task: Task, segments: Sequence[OutcomeSegment], limit: int, edges: Sequence[float], rng: random.Random
 ) -> list[Row]:
     if task is Task.PAIR:
         pairs = sample_pairs(segments, limit, rng)
@@ -174,12 +174,12 @@ def _questions(
     ]
 
 
-def _pair_row(better: JudgedSegment, worse: JudgedSegment, first: bool) -> Row:
+def _pair_row(better: OutcomeSegment, worse: OutcomeSegment, first: bool) -> Row:
     shown = (better, worse) if first else (worse, better)
     return _row(Task.PAIR, shown, PAIR_LABELS[0 if first else 1])
 
 
-def _row(task: Task, segments: Sequence[JudgedSegment], answer: str) -> Row:
+def _row(task: Task, segments: Sequence[OutcomeSegment], answer: str) -> Row:
     return {
         "prompt": prompt(task, *(segment.text for segment in segments)),
         "answer": answer,
@@ -190,7 +190,7 @@ def _row(task: Task, segments: Sequence[JudgedSegment], answer: str) -> Row:
     }
 
 
-def _band_edges(segments: Sequence[JudgedSegment]) -> tuple[float, ...]:
+def _band_edges(segments: Sequence[OutcomeSegment]) -> tuple[float, ...]:
     """Quartiles of the progress that was trained on; equal ones leave a band empty."""
     values = sorted(segment.progress for segment in segments if segment.progress is not None)
     if len(set(values)) < 2:
@@ -198,7 +198,7 @@ def _band_edges(segments: Sequence[JudgedSegment]) -> tuple[float, ...]:
     return tuple(values[len(values) * quarter // 4] for quarter in (1, 2, 3))
 
 
-def _check_outcomes(name: str, segments: Sequence[JudgedSegment]) -> None:
+def _check_outcomes(name: str, segments: Sequence[OutcomeSegment]) -> None:
     followed = sum(segment.outcome for segment in segments)
     if followed in (0, len(segments)):
         raise BadDataError(
@@ -211,5 +211,5 @@ def _rank(episode_id: str, seed: int) -> str:
     return hashlib.sha256(f"{seed}\0{episode_id}".encode()).hexdigest()
 
 
-def _episodes(segments: Sequence[JudgedSegment]) -> int:
+def _episodes(segments: Sequence[OutcomeSegment]) -> int:
     return len({segment.episode_id for segment in segments})

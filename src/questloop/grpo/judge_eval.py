@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,11 +109,6 @@ def _resample(hits: Floats, pairs: Sequence[tuple[str, str]], rng: np.random.Gen
         total = weights.sum()
         accuracies[number] = (weights * hits).sum() / total if total else np.nan
     return accuracies
-
-
-def pair_accuracy(prefer: Callable[[str, str], float], pairs: Sequence[tuple[str, str]]) -> Floats:
-    """Hits of a judge that is a function of two texts: the probability that the first went further."""
-    return correct(np.array([prefer(a, b) for a, b in pairs]))
 
 
 def _first_tokens(tokenizer: Any, labels: Sequence[str]) -> list[int]:

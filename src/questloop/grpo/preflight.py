@@ -37,7 +37,7 @@ class GpuMemoryError(QuestloopError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What the checks found; the training starts from it."""
 
     rows: list[Row]
@@ -50,7 +50,7 @@ class Plan:
     dataset_sha256: str
 
 
-def check(script: ScriptArguments, trainer: TrainerArguments) -> Plan:
+def check(script: ScriptArguments, trainer: TrainerArguments) -> TrainingPlan:
     """Check packages, rewards, data, model, disk and memory. Raises the error that says what to change."""
     _check_packages(script, trainer)
     _check_devices(trainer)
@@ -66,7 +66,7 @@ def check(script: ScriptArguments, trainer: TrainerArguments) -> Plan:
     _check_disk(Path(trainer.output_dir or "."), parameters, trainable, dtype, trainer.save_total_limit or 3)
     memory_mb = weights_mb(parameters, trainable, dtype, reference=_has_reference(script, trainer))
     _check_memory(memory_mb, script, trainer)
-    return Plan(rows, rewards, tokenizer, dtype, parameters, trainable, memory_mb, sha256_of(rows))
+    return TrainingPlan(rows, rewards, tokenizer, dtype, parameters, trainable, memory_mb, sha256_of(rows))
 
 
 def count_parameters(config: Any, lora_r: int, targets: Sequence[str] = ()) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from questloop.exit_codes import ExitCode
 if TYPE_CHECKING:
     from questloop.grpo.arguments import ScriptArguments, TrainerArguments
     from questloop.grpo.callbacks import StopRequest
-    from questloop.grpo.preflight import Plan
+    from questloop.grpo.preflight import TrainingPlan
 
 RESULT_FILE = "result.json"
 
@@ -69,7 +69,9 @@ def run(argv: Sequence[str]) -> ExitCode:
                 reward.close()
 
 
-def _train(script: ScriptArguments, trainer: TrainerArguments, plan: Plan, stop: StopRequest) -> ExitCode:
+def _train(
+    script: ScriptArguments, trainer: TrainerArguments, plan: TrainingPlan, stop: StopRequest
+) -> ExitCode:
     from questloop.grpo.checkpoints import newest_whole
 
     folder = Path(trainer.output_dir or ".")
@@ -94,7 +96,11 @@ def _train(script: ScriptArguments, trainer: TrainerArguments, plan: Plan, stop:
 
 
 def _build(
-    script: ScriptArguments, trainer: TrainerArguments, plan: Plan, stop: StopRequest, warm: Path | None
+    script: ScriptArguments,
+    trainer: TrainerArguments,
+    plan: TrainingPlan,
+    stop: StopRequest,
+    warm: Path | None,
 ) -> Any:
     from transformers import PrinterCallback
     from trl import GRPOTrainer
@@ -140,7 +146,7 @@ def _save(grpo: Any, folder: Path, seconds: float) -> None:
     print(f"done: {result['steps']} steps, model and tokenizer in {folder}", flush=True)
 
 
-def _take_over(folder: Path, script: ScriptArguments, trainer: TrainerArguments, plan: Plan) -> None:
+def _take_over(folder: Path, script: ScriptArguments, trainer: TrainerArguments, plan: TrainingPlan) -> None:
     """Make sure that what the folder holds is this run, and clear away what was cut off."""
     from questloop.grpo.checkpoints import check_same_run, drop_broken
 
@@ -161,7 +167,7 @@ def _take_over(folder: Path, script: ScriptArguments, trainer: TrainerArguments,
         print(f"{broken}: cut off while it was written, removed", flush=True)
 
 
-def _announce(script: ScriptArguments, plan: Plan) -> None:
+def _announce(script: ScriptArguments, plan: TrainingPlan) -> None:
     if not _is_first_process():
         return
     what = f"LoRA rank {script.lora_r}" if script.lora_r else "every weight"

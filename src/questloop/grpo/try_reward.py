@@ -26,7 +26,7 @@ class RewardSummary:
 
 
 @dataclass(frozen=True)
-class Trial:
+class RewardTrial:
     """Values by row and summaries by function; `totals` is the weighted sum, as in training."""
 
     rows: list[Row]
@@ -55,7 +55,7 @@ def try_rewards(
     weights: Sequence[float] | None,
     timeout_s: float,
     limit: int | None = None,
-) -> Trial:
+) -> RewardTrial:
     """Score the rows of `file`, which have `completion`, may have `prompt`, and the columns of the rewards.
 
     `completion` is text or messages, as in training. Raises the errors of the reward and of the data.
@@ -76,7 +76,7 @@ def try_rewards(
             reward.close()
         values[reward.name] = scores
         summaries.append(_summary(reward, scores, time.perf_counter() - started))
-    return Trial(rows, values, _totals(rewards, values), summaries)
+    return RewardTrial(rows, values, _totals(rewards, values), summaries)
 
 
 def _completion(value: Any, index: int, file: str) -> Any:

@@ -13,7 +13,7 @@ from questloop.grpo.callbacks import CompleteCheckpoints, Metrics, Progress, Sto
 from questloop.grpo.checkpoints import is_whole, mark_complete, newest_whole
 from questloop.grpo.data import Row, to_dataset
 from questloop.grpo.models import load_model
-from questloop.grpo.preflight import Plan
+from questloop.grpo.preflight import TrainingPlan
 
 # Options of the GRPO configuration that mean the same for a supervised phase.
 _SHARED = (
@@ -34,7 +34,7 @@ _SHARED = (
 
 
 def warm_start(
-    script: ScriptArguments, trainer: TrainerArguments, plan: Plan, stop: StopRequest
+    script: ScriptArguments, trainer: TrainerArguments, plan: TrainingPlan, stop: StopRequest
 ) -> Path | None:
     """Train on prompt and `--warm_start_column` and return the folder of the result; None if stopped.
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from questloop.episodes.reader import SegmentView
 from questloop.errors import UsageError
 from questloop.judges.ensemble import combine
 from questloop.judges.journal import open_pass
@@ -13,8 +14,7 @@ from questloop.judges.lines import to_jsonl
 from questloop.judges.request import Case, prepare, prompt_tokens
 from questloop.judges.rubric import JUDGES
 from questloop.judges.seat import Cases, Progress, Seat, run_lanes
-from questloop.judges.segment import Segment, SegmentInfo
-from questloop.judges.selection import POLICY, select
+from questloop.judges.selection import POLICY, SegmentInfo, select
 from questloop.judges.summary import Summary, summarise
 from questloop.llm.client import ChatClient
 from questloop.settings import JudgeSettings
@@ -25,7 +25,7 @@ from questloop.telemetry import metrics
 SAMPLE = 8
 """segments whose prompts are measured before a pass starts"""
 
-Load = Callable[[str], Segment]
+Load = Callable[[str], SegmentView]
 
 
 @dataclass(frozen=True)

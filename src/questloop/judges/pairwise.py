@@ -18,7 +18,7 @@ from questloop.judges.request import Case, prepare
 from questloop.judges.rubric import PAIRWISE
 from questloop.judges.scores import JudgeScores, Score
 from questloop.judges.seat import Cases, Progress, Seat, run_lanes
-from questloop.judges.segment import SegmentInfo
+from questloop.judges.selection import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.settings import JudgeSettings
 from questloop.storage import keys

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageDraw, UnidentifiedImageError
 
+from questloop.episodes.reader import SegmentView
 from questloop.judges.compress import Event, Weight, shows_the_game
-from questloop.judges.segment import Segment
 
 VERSION = 2
 MAX_PICTURES = 6
@@ -31,7 +31,7 @@ class Picture:
     png: bytes
 
 
-def choose(segment: Segment, events: Sequence[Event], limit: int = MAX_PICTURES) -> list[Picture]:
+def choose(segment: SegmentView, events: Sequence[Event], limit: int = MAX_PICTURES) -> list[Picture]:
     """Pictures of gains, room changes, dialogs, damage and the end, in order of play; none of menus."""
     stored = [int(line["step"]) for line in segment.states if line.get("png") and shows_the_game(line)]
     if not stored:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from questloop.episodes.reader import SegmentView
 from questloop.judges import compress as compressing
 from questloop.judges import pictures as picturing
 from questloop.judges.pictures import Picture
 from questloop.judges.rubric import MAX_REPLY_TOKENS, TEMPERATURE, Judge, fingerprint
-from questloop.judges.segment import Segment
 
 PICTURE_TOKENS = 300
 """rough cost of a sheet; what a model really takes is in the summary"""
@@ -28,7 +28,7 @@ class Case:
     pictures: tuple[Picture, ...]
 
 
-def prepare(segment: Segment) -> Case:
+def prepare(segment: SegmentView) -> Case:
     """Compress the states and choose the pictures."""
     summary = compressing.compress(segment.states)
     pictures = tuple(picturing.choose(segment, summary.events))

@@ -11,12 +11,23 @@ import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
-
-from questloop.judges.segment import SegmentInfo
 
 POLICY = "novelty terciles x return terciles in turn, least judged episode first, seeded"
 TERCILES = 3
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """A segment before its states are loaded. Selection may use all of it; judges see none of it."""
+
+    segment_id: str
+    episode_id: str
+    novelty: float = 0.0
+    """how much was new in it, for example rooms first seen in the episode; only its order matters"""
+    raw_return: float = 0.0
+    """unshaped reward collected in it; only its order matters"""
 
 
 def select(segments: Sequence[SegmentInfo], budget: int | Literal["all"], seed: int) -> list[SegmentInfo]:

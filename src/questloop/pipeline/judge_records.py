@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from questloop.episodes.outcomes import HORIZON_STEPS, outcomes
 from questloop.episodes.reader import SegmentReader
-from questloop.grpo.judge_data import JudgedSegment
+from questloop.grpo.judge_data import OutcomeSegment
 from questloop.judges.compress import compress
 
 # Two of these in one question stay well inside the 8,192 tokens of the small model.
 TOKEN_BUDGET = 350
 
 
-def judged_segments(
+def outcome_segments(
     reader: SegmentReader, epochs: Sequence[int], token_budget: int = TOKEN_BUDGET
-) -> Iterator[JudgedSegment]:
+) -> Iterator[OutcomeSegment]:
     """Exported segments of `epochs` whose outcome is known, with a summary of at most `token_budget` tokens.
 
     The progress of a segment is the unshaped return of its episode in the `HORIZON_STEPS` after it.
@@ -33,7 +33,7 @@ def judged_segments(
                     for later in record.segments
                     if end <= later.first_step < end + HORIZON_STEPS
                 )
-                yield JudgedSegment(
+                yield OutcomeSegment(
                     segment_id=entry.segment_id,
                     episode_id=record.id,
                     text=compress(reader.load(entry.segment_id).states, token_budget).text,

@@ -9,7 +9,7 @@ from typing import TypeVar
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
 from questloop.judges.evaluate import Result, evaluate_epoch
-from questloop.judges.segment import SegmentInfo
+from questloop.judges.selection import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.serving.server import LocalServer
 from questloop.settings import LLMBackend, LLMSettings, Settings

@@ -22,7 +22,7 @@ from questloop.telemetry import metrics
 from questloop.training.plan import EpochPlan, Progress
 
 if TYPE_CHECKING:
-    from questloop.reward_model.preferences import JudgedSegment, Preferences
+    from questloop.reward_model.preferences import Preferences, ScoredSegment
     from questloop.training.trainer import Trainer
 
 REWARD_MODEL_EPOCHS = 4
@@ -135,7 +135,7 @@ def reward_model(
         previous = RewardModel.load(store.get(key), key, OBSERVATION_VERSION)
     newest = judged[-REWARD_MODEL_EPOCHS:]
     model, report = train_reward_model(
-        judged_segments(store, newest),
+        scored_segments(store, newest),
         comparisons=compared_segments(store, newest) if pairwise else None,
         observation_version=OBSERVATION_VERSION,
         gamma=context.settings.training.gamma,
@@ -161,9 +161,9 @@ def scores_of(store: Store, epochs: Iterable[int]) -> dict[str, str]:
     return found
 
 
-def judged_segments(store: Store, epochs: Iterable[int]) -> Iterator[JudgedSegment]:
+def scored_segments(store: Store, epochs: Iterable[int]) -> Iterator[ScoredSegment]:
     """Segments with a score, one at a time, so that an epoch's observations never stand in memory at once."""
-    from questloop.reward_model.preferences import JudgedSegment
+    from questloop.reward_model.preferences import ScoredSegment
 
     reader = SegmentReader(store)
     for epoch in epochs:
@@ -173,7 +173,7 @@ def judged_segments(store: Store, epochs: Iterable[int]) -> Iterator[JudgedSegme
                 continue
             outcome = followed.get(line.segment_id)
             view = reader.load(line.segment_id)
-            yield JudgedSegment(
+            yield ScoredSegment(
                 episode=line.episode_id,
                 observations=view.observations,
                 score=line.weighted,
@@ -184,7 +184,7 @@ def judged_segments(store: Store, epochs: Iterable[int]) -> Iterator[JudgedSegme
 
 
 def compared_segments(store: Store, epochs: Iterable[int]) -> Preferences:
-    """The pairs that were judged side by side, as indices into `judged_segments` of the same epochs.
+    """The pairs that were judged side by side, as indices into `scored_segments` of the same epochs.
 
     Raises `BadDataError` where an epoch was not compared, or no pair of it has a judgement.
     """

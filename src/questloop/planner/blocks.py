@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
 
-from questloop.planner.paths import find_path, reachable
+from questloop.planner.paths import reachable
 from questloop.planner.room import Cell, Direction, Place, Room, neighbour
 
 _State = tuple[frozenset[Place], frozenset[Place]]  # blocks, and the region that the hero can walk
@@ -60,11 +60,6 @@ def pushes(room: Room, region: Collection[Place]) -> list[Push]:
         for direction in Direction
         if (push := Push(block, direction)).stand in region and room.open(push.lands)
     ]
-
-
-def walk_to_push(room: Room, hero: Place, push: Push) -> list[Direction] | None:
-    """The walk to the side of the block from which it is pushed."""
-    return find_path(room, hero, [push.stand])
 
 
 def _search(

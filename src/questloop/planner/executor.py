@@ -56,7 +56,7 @@ class _Aborted(Exception):
 
 
 @dataclass(frozen=True)
-class Result:
+class PlanResult:
     """How a plan ended; `macros` were played to their end."""
 
     abort: Abort | None
@@ -74,7 +74,7 @@ class Executor:
         self._leaving = self._fighting = False
         self._begin("WAIT")
 
-    def run(self) -> Generator[Action, Scene, Result]:
+    def run(self) -> Generator[Action, Scene, PlanResult]:
         """Every macro in order, until one aborts."""
         done = 0
         try:
@@ -83,8 +83,8 @@ class Executor:
                 yield from _MACROS[type(macro)](self, macro)
                 done += 1
         except _Aborted as aborted:
-            return Result(aborted.reason, done, self._frames)
-        return Result(None, done, self._frames)
+            return PlanResult(aborted.reason, done, self._frames)
+        return PlanResult(None, done, self._frames)
 
     # Macros
 

@@ -26,12 +26,6 @@ def find_path(room: Room, start: Place, goals: Collection[Place]) -> list[Direct
     )
 
 
-def find_path_uninformed(room: Room, start: Place, goals: Collection[Place]) -> list[Direction] | None:
-    """The same by Dijkstra's algorithm: the yardstick of `find_path`."""
-    targets = {goal for goal in goals if goal == start or room.open(goal)}
-    return _search(room, start, targets, lambda place: 0.0) if targets else None
-
-
 def reachable(room: Room, start: Place) -> set[Place]:
     """Every place a walk from `start` can reach, `start` among them."""
     seen, frontier = {start}, [start]

@@ -10,7 +10,6 @@ from questloop.planner.room import Direction
 
 MAX_MACROS = 32
 MAX_WAIT_STEPS = 150
-PLAN_VERSION = 1
 
 Row = Annotated[int, Field(ge=0, le=10)]
 Column = Annotated[int, Field(ge=0, le=14)]

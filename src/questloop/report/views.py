@@ -14,7 +14,8 @@ from markupsafe import Markup
 
 from questloop.episodes.reader import SegmentReader, SegmentView
 from questloop.episodes.retention import retired_epochs
-from questloop.episodes.segment import EpisodeRecord, Takeover
+from questloop.episodes.segment import EpisodeRecord
+from questloop.episodes.takeover import Takeover
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.report import pictures
 from questloop.report.pictures import Room, Series

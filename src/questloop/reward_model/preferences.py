@@ -17,7 +17,7 @@ SPREAD_FLOOR = 0.1
 
 
 @dataclass(frozen=True)
-class JudgedSegment:
+class ScoredSegment:
     """A segment with its score, as the pipeline hands it in.
 
     `observations`: f32 [L, 128], what the policy saw. `score`: the judges' weighted score, 0..1. `spread`:
@@ -88,7 +88,7 @@ class Preferences:
         return cls(*map(np.concatenate, columns))
 
 
-def pool(segments: Iterable[JudgedSegment]) -> Pool:
+def pool(segments: Iterable[ScoredSegment]) -> Pool:
     """Take in segments one by one, keeping `POINTS` observations of each.
 
     Raises `BadDataError` for a segment that is empty or holds a value that is not finite.

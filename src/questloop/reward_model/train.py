@@ -20,9 +20,9 @@ from questloop.reward_model.measures import Accuracy, CalibrationBin
 from questloop.reward_model.network import MEMBERS, Reading, RewardModel
 from questloop.reward_model.preferences import (
     MAX_PAIRS,
-    JudgedSegment,
     Pool,
     Preferences,
+    ScoredSegment,
     pool,
     preferences,
     split,
@@ -91,7 +91,7 @@ class RewardModelReport:
 
 
 def train_reward_model(
-    segments: Iterable[JudgedSegment],
+    segments: Iterable[ScoredSegment],
     *,
     observation_version: int,
     gamma: float,

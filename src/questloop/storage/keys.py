@@ -206,14 +206,6 @@ def films_prefix() -> str:
     return f"{MODELS}/zelda_videos"
 
 
-def start_state(name: str) -> str:
-    return f"{MODELS}/zelda_states/{_plain(name)}"
-
-
-def judge_adapter_prefix(judge: str, fingerprint: str) -> str:
-    return f"{MODELS}/judges/{_plain(judge)}/{_plain(fingerprint)}"
-
-
 # The pipeline's own documents
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from questloop.env.game_env import GameEnv
-from questloop.episodes.boundary import Boundary
+from questloop.episodes.boundary import ends_episode
 from questloop.game.start_states import StartState, StartStates
 from questloop.planner.client import Planner
 from questloop.planner.takeover import Takeovers
@@ -47,7 +47,7 @@ def play_episodes(
         if takeovers is not None:
             takeovers.act(action, mask, modes)
         env.step(action, obs, reward, boundary)
-        ended = np.flatnonzero((boundary == Boundary.TERMINATED) | (boundary == Boundary.TRUNCATED))
+        ended = np.flatnonzero(ends_episode(boundary))
         if not ended.size:
             continue
         if takeovers is not None:

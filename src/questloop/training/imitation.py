@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from questloop.episodes.reader import SegmentReader, SegmentView
-from questloop.episodes.segment import Outcome
+from questloop.episodes.segment import EpisodeOutcome
 from questloop.game.actions import Action
 from questloop.judges.scores import read_scores
 from questloop.storage.commit import read_commit
@@ -73,7 +73,7 @@ def demonstrations(store: Store, epoch: int, top_k: int) -> tuple[Demonstration,
         key=lambda line: (-(line.weighted or 0.0), -episodes[line.episode_id].raw_return, line.segment_id),
     )
     return tuple(
-        _read(reader.load(line.segment_id), episodes[line.episode_id].outcome is Outcome.TERMINATED)
+        _read(reader.load(line.segment_id), episodes[line.episode_id].outcome is EpisodeOutcome.TERMINATED)
         for line in ranked[:top_k]
     )
 

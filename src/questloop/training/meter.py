@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.env.slot_report import SlotReport
-from questloop.episodes.boundary import Boundary
+from questloop.episodes.boundary import ends_episode
 from questloop.telemetry import metrics
 from questloop.training.rollout import Rollout
 
@@ -35,7 +35,7 @@ class ReturnMeter:
         self.reward_sum += float(rollout.reward.sum(dtype=np.float64))
         self.steps += rollout.reward.size
         metrics.env_steps_total.inc(rollout.reward.size)
-        ended = (rollout.boundary == Boundary.TERMINATED) | (rollout.boundary == Boundary.TRUNCATED)
+        ended = ends_episode(rollout.boundary)
         sums = rollout.reward.cumsum(axis=0, dtype=np.float64)
         taken = np.zeros_like(self.returns)
         since = np.zeros_like(self.lengths)

@@ -19,8 +19,8 @@ from ray.rllib.utils.checkpoints import Checkpointable
 from questloop.env.slot_report import SlotReport
 from questloop.env.starts import Guidance
 from questloop.env.streams import load_stream_states, slot_streams, stream_states
-from questloop.episodes.boundary import Boundary
-from questloop.episodes.segment import Takeover
+from questloop.episodes.boundary import Boundary, ends_episode
+from questloop.episodes.takeover import Takeover
 from questloop.episodes.trace import Trace
 from questloop.training.rollout import Rollout
 
@@ -155,7 +155,7 @@ class QuestRunner(EnvRunner, Checkpointable):
                     buffers.features[t + 1] = env.features
                 over = buffers.boundary[t]
                 if over.any():
-                    slots = np.flatnonzero((over == Boundary.TERMINATED) | (over == Boundary.TRUNCATED))
+                    slots = np.flatnonzero(ends_episode(over))
                     final_index.append(t * env.num_slots + slots)
                     final_obs.append(env.final_obs[slots].copy())
                     if takeovers is not None:
