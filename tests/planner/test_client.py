@@ -64,7 +64,7 @@ def test_a_reply_without_a_plan_is_refused(document):
 def test_the_system_message_is_the_prompt_of_its_version(document):
     system, user = messages(prompt(), document)
     assert system["content"] == prompt()
-    assert '"version":2' in user["content"]
+    assert '"version":3' in user["content"]
     assert len(user["content"]) < 3_000
 
 

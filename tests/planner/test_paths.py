@@ -2,12 +2,13 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from questloop.planner.blocks import Push, locks, solve
+from questloop.planner.blocks import Push, dislodge, free, locks, solve
 from questloop.planner.paths import find_path, reachable
 from questloop.planner.room import Cell, Direction, Room, neighbour
 
@@ -25,32 +26,33 @@ def walk(room, place, path):
     return place
 
 
-def steps_by_breadth(room, start, goals):
-    """The length of a shortest walk, found by flooding the room one step at a time; None: there is none."""
-    wanted = {goal for goal in goals if goal == start or room.open(goal)}
-    ring, seen, steps = {start}, {start}, 0
-    while ring:
-        if ring & wanted:
-            return steps
-        ring = {place for at in ring for _, place in room.moves(at)} - seen
-        seen |= ring
-        steps += 1
+def dijkstra(room, start, goals):
+    """Steps to the nearest of `goals`; every step costs one, so the queue is in order of the costs."""
+    cost, waiting = {start: 0}, deque([start])
+    while waiting:
+        place = waiting.popleft()
+        if place in goals:
+            return cost[place]
+        for _, target in room.moves(place):
+            if target not in cost:
+                cost[target] = cost[place] + 1
+                waiting.append(target)
     return None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rooms", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
-def test_walks_are_shortest_in_rooms_with_ledges(rooms):
+def test_a_star_equals_dijkstra_in_rooms_with_ledges(rooms):
     rng = random.Random(0)
     found = 0
     for _ in range(rooms):
         room = random_room(rng)
         start = rng.randrange(room.height), rng.randrange(room.width)
         goals = [(rng.randrange(room.height), rng.randrange(room.width)) for _ in range(rng.randint(1, 2))]
-        path, shortest = find_path(room, start, goals), steps_by_breadth(room, start, goals)
-        assert (path is None) == (shortest is None)
-        if path is not None:
-            assert len(path) == shortest
+        path, yardstick = find_path(room, start, goals), dijkstra(room, start, goals)
+        assert (path is None) == (yardstick is None)
+        if path is not None and yardstick is not None:
+            assert len(path) == yardstick
             assert walk(room, start, path) in goals
             found += len(path) > 1
     assert found > rooms / 5, "the rooms must offer real walks"
@@ -162,3 +164,42 @@ def test_a_push_into_a_corner_is_refused():
     assert solve(room, (2, 1), [(0, 1)]) == [Push((1, 1), Direction.UP)]
     assert not locks(room, (2, 1), Push((1, 1), Direction.UP), [(0, 1)])
     assert locks(room, (1, 2), Push((1, 1), Direction.LEFT), [(1, 2)])
+
+
+def test_a_block_of_one_push_stays_where_it_is_put():
+    room = Room.parse("....\n.B..\n....")
+    once = replace(room, once=frozenset({((1, 1), Direction.RIGHT)}))
+    assert solve(once, (0, 0), [(1, 2)]) == [Push((1, 1), Direction.RIGHT)]
+    assert solve(once, (0, 0), [(1, 3)]) is None
+    assert solve(once, (0, 0), [(0, 1)]) is None
+    assert len(solve(room, (0, 0), [(1, 3)])) == 2
+
+
+def test_a_block_that_slides_goes_on_until_something_stops_it():
+    room = Room.parse("....#\nB....\n.....")
+    ice = replace(room, slides=frozenset({(1, 0)}))
+    assert solve(ice, (0, 0), [(1, 4)]) is None, "nobody stands beyond the edge"
+    ice = replace(Room.parse("....#\n.B...\n....."), slides=frozenset({(1, 1)}))
+    assert solve(ice, (0, 0), [(1, 4)]) == [Push((1, 1), Direction.RIGHT)]
+    assert solve(ice, (0, 0), [(1, 2)]) is None
+
+
+def test_blocks_are_moved_out_of_the_way():
+    assert free(Room.parse("###\n.B.\n###"), (1, 0), [(1, 2)]) is None, "it would stay in the way"
+    room = Room.parse("..#...\n..B...\n..#...")
+    assert free(room, (1, 0), [(0, 5)]) == [Push((1, column), Direction.RIGHT) for column in (2, 3)]
+    assert dislodge(room, (1, 0), (1, 2)) == [Push((1, 2), Direction.RIGHT)]
+    assert free(room, (1, 0), [(0, 0)]) == []
+
+
+def test_a_jump_down_a_cliff_goes_over_its_face():
+    room = replace(Room.parse("...\nvvv\n###\n..."), deep_ledges=True)
+    assert find_path(room, (0, 1), [(3, 1)]) == [Direction.DOWN]
+    assert find_path(replace(room, deep_ledges=False), (0, 1), [(3, 1)]) is None
+
+
+def test_seen_from_the_side_one_climbs_ladders_and_falls():
+    room = replace(Room.parse("...\n.H.\n##H"), gravity=True)
+    assert find_path(room, (1, 0), [(0, 1)]) == [Direction.RIGHT, Direction.UP]
+    assert find_path(room, (0, 1), [(1, 0)]) == [Direction.LEFT], "it falls"
+    assert find_path(room, (1, 0), [(0, 0)]) is None, "nothing holds one in the air"

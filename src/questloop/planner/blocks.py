@@ -1,21 +1,23 @@
-"""Pushing blocks to where they belong: a search over pushes, as in Sokoban."""
+"""Pushing blocks to where they belong, or out of the way: a search over pushes, as in Sokoban."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
 from questloop.planner.paths import reachable
 from questloop.planner.room import Cell, Direction, Place, Room, neighbour
 
-_State = tuple[frozenset[Place], frozenset[Place]]  # blocks, and the region that the hero can walk
+Region = frozenset[Place]  # what the hero can walk
+Goal = Callable[[Room, Region], bool]
+_Key = tuple[frozenset[Place], frozenset[Place], frozenset[tuple[Place, Direction]], Region]
 
 
 @dataclass(frozen=True)
 class Push:
-    """Stand behind `block` and push it one cell."""
+    """Stand behind `block` and push it."""
 
     block: Place
     direction: Direction
@@ -27,7 +29,7 @@ class Push:
 
     @property
     def lands(self) -> Place:
-        """Where the block comes to rest."""
+        """The cell that the block is pushed into."""
         return neighbour(self.block, self.direction)
 
 
@@ -39,7 +41,18 @@ def solve(
     A* over (blocks, region of the hero), so that a solution is found whenever one exists within
     `most_states`. Blocks move over floor only; the hero needs a walk to the side that is pushed.
     """
-    return _search(room, hero, frozenset(targets), most_states)[0]
+    return _solve(room, hero, frozenset(targets), most_states)[0]
+
+
+def free(room: Room, hero: Place, goals: Collection[Place], most_states: int = 200_000) -> list[Push] | None:
+    """The fewest pushes after which the hero can walk to one of `goals`, or None where there is no way."""
+    wanted = frozenset(goals)
+    return _search(room, hero, lambda _, region: not wanted.isdisjoint(region), _nothing, most_states)[0]
+
+
+def dislodge(room: Room, hero: Place, block: Place, most_states: int = 200_000) -> list[Push] | None:
+    """The fewest pushes of which the last one moves `block`, or None where there is no way."""
+    return _search(room, hero, lambda now, _: block not in now.blocks, _nothing, most_states)[0]
 
 
 def locks(room: Room, hero: Place, push: Push, targets: Collection[Place], most_states: int = 3_000) -> bool:
@@ -47,8 +60,8 @@ def locks(room: Room, hero: Place, push: Push, targets: Collection[Place], most_
 
     A search that finds no answer within `most_states` says no.
     """
-    moved = replace(room, blocks=room.blocks - {push.block} | {push.lands})
-    pushes, complete = _search(moved, push.block, frozenset(targets), most_states)
+    moved = room.pushed(push.block, push.direction)
+    pushes, complete = _solve(moved, push.block, frozenset(targets), most_states)
     return pushes is None and complete
 
 
@@ -58,63 +71,87 @@ def pushes(room: Room, region: Collection[Place]) -> list[Push]:
         push
         for block in sorted(room.blocks)
         for direction in Direction
-        if (push := Push(block, direction)).stand in region and room.open(push.lands)
+        if (push := Push(block, direction)).stand in region and room.can_push(block, direction)
     ]
 
 
-def _search(
-    room: Room, hero: Place, goal: frozenset[Place], most_states: int
+def _solve(
+    room: Room, hero: Place, targets: frozenset[Place], most_states: int
 ) -> tuple[list[Push] | None, bool]:
-    """The pushes, and whether the search went through all there is."""
-    if not goal or len(goal) > len(room.blocks):
-        return ([] if goal <= room.blocks else None), True
-    start: _State = room.blocks, frozenset(reachable(room, hero))
-    came: dict[_State, tuple[_State, Push] | None] = {start: None}
+    """`solve`, and whether the search went through all there is."""
+    held = room.blocks | room.spent
+    if not targets or len(targets) > len(held):
+        return ([] if targets <= held else None), True
+
+    def estimate(now: Room) -> int | None:
+        return None if _dead(now, targets) else _distance(now, targets)
+
+    return _search(room, hero, lambda now, _: targets <= now.blocks | now.spent, estimate, most_states)
+
+
+def _search(
+    room: Room, hero: Place, goal: Goal, estimate: Callable[[Room], int | None], most_states: int
+) -> tuple[list[Push] | None, bool]:
+    """The pushes that lead to `goal`, and whether the search went through all there is.
+
+    `estimate`: pushes that are needed at least; None where it is clear that no way leads on.
+    """
+    start = _key(room, hero)
+    came: dict[_Key, tuple[_Key, Push] | None] = {start: None}
     cost = {start: 0}
     order = count()
-    frontier = [(_distance(room.blocks, goal), next(order), start)]
+    frontier = [(estimate(room) or 0, next(order), start, room)]
     while frontier and len(came) <= most_states:
-        state = heappop(frontier)[2]
-        blocks, region = state
-        if goal <= blocks:
-            return _unwind(came, state), True
-        for push in pushes(replace(room, blocks=blocks), region):
-            moved = blocks - {push.block} | {push.lands}
-            if _dead(room, push.lands, moved, goal):
+        _, _, key, now = heappop(frontier)
+        if goal(now, key[-1]):
+            return _unwind(came, key), True
+        for push in pushes(now, key[-1]):
+            moved = now.pushed(push.block, push.direction)
+            left = estimate(moved)
+            if left is None:
                 continue
-            after = moved, frozenset(reachable(replace(room, blocks=moved), push.block))
-            if cost[state] + 1 < cost.get(after, most_states):
-                cost[after] = cost[state] + 1
-                came[after] = state, push
-                heappush(frontier, (cost[after] + _distance(moved, goal), next(order), after))
+            after = _key(moved, push.block)
+            if cost[key] + 1 < cost.get(after, most_states):
+                cost[after] = cost[key] + 1
+                came[after] = key, push
+                heappush(frontier, (cost[after] + left, next(order), after, moved))
     return None, not frontier
 
 
-def _distance(blocks: frozenset[Place], goal: frozenset[Place]) -> int:
-    """Pushes that are needed at least: a push moves one block by one cell."""
-    return max(min(abs(r - row) + abs(c - column) for r, c in blocks) for row, column in goal)
+def _key(room: Room, hero: Place) -> _Key:
+    return room.blocks, room.spent | room.slides, room.once, frozenset(reachable(room, hero))
 
 
-def _dead(room: Room, block: Place, blocks: frozenset[Place], goal: frozenset[Place]) -> bool:
+def _nothing(room: Room) -> int:
+    return 0
+
+
+def _distance(room: Room, goal: frozenset[Place]) -> int:
+    """Pushes that are needed at least: a push moves one block by one cell, or along a whole line."""
+    held = room.blocks | room.spent
+    if room.slides:
+        return int(not goal <= held)
+    return max(min(abs(r - row) + abs(c - column) for r, c in held) for row, column in goal)
+
+
+def _dead(room: Room, goal: frozenset[Place]) -> bool:
     """A block in a corner of walls stays there for good; fatal only if too few others are left."""
-    if block in goal:
-        return False
-    free = len([b for b in blocks if b in goal or not _cornered(room, b)])
-    return free < len(goal)
+    lost = {block for block in room.blocks if _cornered(room, block)} | room.spent
+    return len((room.blocks | room.spent) - (lost - goal)) < len(goal)
 
 
 def _cornered(room: Room, place: Place) -> bool:
     def solid(direction: Direction) -> bool:
         beside = neighbour(place, direction)
-        return not room.inside(beside) or room.cell(beside) is not Cell.FLOOR
+        return not room.inside(beside) or room.cell(beside) not in (Cell.FLOOR, Cell.LADDER)
 
     vertical = solid(Direction.UP) or solid(Direction.DOWN)
     return vertical and (solid(Direction.LEFT) or solid(Direction.RIGHT))
 
 
-def _unwind(came: dict[_State, tuple[_State, Push] | None], state: _State) -> list[Push]:
+def _unwind(came: dict[_Key, tuple[_Key, Push] | None], key: _Key) -> list[Push]:
     path = []
-    while (step := came[state]) is not None:
-        state, push = step
+    while (step := came[key]) is not None:
+        key, push = step
         path.append(push)
     return path[::-1]

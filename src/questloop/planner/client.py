@@ -27,7 +27,7 @@ from questloop.planner.plan import InvalidPlan, Plan, parse_plan, plan_schema
 from questloop.planner.view import Scene, view_of
 from questloop.settings import LLMBackend, LLMSettings
 
-PROMPT_VERSION = 2
+PROMPT_VERSION = 3
 MAX_REPLY_TOKENS = 1024
 
 Picture = NDArray[np.uint8]

@@ -12,7 +12,7 @@ from questloop.game.profile import Profile
 from questloop.planner import plan as macros
 from questloop.planner.blocks import Push, locks
 from questloop.planner.paths import find_path
-from questloop.planner.room import Direction, Place, neighbour
+from questloop.planner.room import SIDES, Direction, Place, neighbour
 from questloop.planner.view import TILE, Scene, View, view_of
 
 Steps = Generator[Action, Scene, None]
@@ -101,7 +101,7 @@ class Executor:
     def _push_block(self, macro: macros.PushBlock) -> Steps:
         view = self._view()
         push = Push((macro.row, macro.column), macros.HEADINGS[macro.direction])
-        if push.block not in view.room.blocks or not view.still.open(push.lands):
+        if not view.still.can_push(push.block, push.direction):
             raise _Aborted(Abort.REFUSED_PUSH)
         if view.plates and locks(view.still, view.hero, push, view.plates):
             raise _Aborted(Abort.REFUSED_PUSH)
@@ -128,7 +128,8 @@ class Executor:
         view = self._view()
         if not view.room.inside(place) or view.room.open(place):
             raise _Aborted(Abort.INVALID)
-        beside = {neighbour(place, way.opposite): way for way in Direction}
+        ways = [side.opposite for side in (view.chest_sides if place in view.chests else SIDES)]
+        beside = {neighbour(place, way.opposite): way for way in ways}
         yield from self._walk([stand for stand in beside if view.room.open(stand)])
         yield from self._face(beside[self._view().hero])
         before = self.scene
@@ -166,6 +167,8 @@ class Executor:
 
     def _attack(self, macro: macros.Attack) -> Steps:
         self._fighting = True
+        if self._view().blade is None:
+            raise _Aborted(Abort.INVALID)
         while True:
             yield from self._settle()
             state = self.scene.state
@@ -178,17 +181,16 @@ class Executor:
 
     def _close_in(self, foe: game.Enemy) -> Steps:
         """A strike where the blade reaches, else a step nearer."""
-        state = self.scene.state
+        state, view = self.scene.state, self._view()
         down, right = foe.y - state.y, foe.x - state.x
         across, along = sorted((abs(down), abs(right)))
         way = _way(down, right)
         if along <= _REACH and across <= _ACROSS:
             if _FACING[state.direction] is not way:
                 yield from self._press(_ACTIONS[way])
-            yield from self._press(Action.A)
+            yield from self._press(Action[view.blade or "A"])
             yield from self._pause(3)
             return
-        view = self._view()
         goal = min(foe.y // TILE, view.room.height - 1), min(foe.x // TILE, view.room.width - 1)
         if view.hero == goal or find_path(view.still, view.hero, [goal]) is None:
             yield from self._press(Action.NOP if across > _ACROSS and along <= _REACH else _ACTIONS[way])

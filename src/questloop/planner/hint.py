@@ -8,13 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from questloop.game.profile import Profile
 from questloop.planner.plan import HEADINGS, Column, Heading, InvalidPlan, Row
-from questloop.planner.room import Direction, Place
+from questloop.planner.room import SIDES, Place
 from questloop.planner.view import Scene, View, view_of
 
-PROMPT_VERSION = 1
+PROMPT_VERSION = 2
 MODE = "hint"
-SIDES = (Direction.UP, Direction.RIGHT, Direction.DOWN, Direction.LEFT)
-"""In the order of a game's directions."""
 
 _NEAR = 1  # cells from the hero to a target that is no hint
 

@@ -17,8 +17,9 @@ from questloop.game.columns import Columns
 from questloop.game.profile import Profile
 from questloop.llm.reply import ChatError
 from questloop.planner.client import Picture
-from questloop.planner.hint import MODE, SIDES, Hint, ToExit, cell_of, request
+from questloop.planner.hint import MODE, Hint, ToExit, cell_of, request
 from questloop.planner.plan import HEADINGS, InvalidPlan
+from questloop.planner.room import SIDES
 from questloop.planner.takeover import UNAVAILABLE, scene_of
 from questloop.planner.view import TILE, View, view_of
 from questloop.telemetry import metrics

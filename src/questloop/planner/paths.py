@@ -72,7 +72,9 @@ def _distance(a: Place, b: Place) -> int:
 
 
 def _longest_step(room: Room) -> int:
-    """One more than the longest straight run of ledge cells that one step can cross."""
+    """Cells that one step can cover at most: a jump over ledges, or a fall."""
+    if room.gravity:
+        return max(room.height, room.width)
     longest = 0
     for lines in (room.cells, tuple(zip(*room.cells, strict=True))):
         for line in lines:
@@ -80,4 +82,6 @@ def _longest_step(room: Room) -> int:
             for cell in line:
                 run = run + 1 if cell.ledge is not None else 0
                 longest = max(longest, run)
+    if longest and room.deep_ledges:
+        return max(room.height, room.width)
     return longest + _LEDGE_REACH

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 
 
@@ -27,6 +27,9 @@ _OPPOSITE = {
     Direction.RIGHT: Direction.LEFT,
 }
 
+SIDES = (Direction.UP, Direction.RIGHT, Direction.DOWN, Direction.LEFT)
+"""In the order of a game's directions."""
+
 Place = tuple[int, int]  # row, column
 
 
@@ -37,6 +40,9 @@ class Cell(StrEnum):
     WALL = "#"
     PIT = "o"
     WATER = "~"
+    LAVA = "!"
+    SPIKES = "*"
+    LADDER = "H"
     LEDGE_UP = "^"
     LEDGE_DOWN = "v"
     LEDGE_LEFT = "<"
@@ -54,6 +60,7 @@ _LEDGES = {
     Cell.LEDGE_LEFT: Direction.LEFT,
     Cell.LEDGE_RIGHT: Direction.RIGHT,
 }
+_STOOD_ON = (Cell.FLOOR, Cell.LADDER)
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,22 @@ class Room:
     """A grid of cells with the pushable blocks that stand on it.
 
     `cells[row][column]`; small rooms are 8 x 10, large ones 11 x 15. `blocked` holds places that are closed
-    for now though their cell is open: an enemy, a person, a pot.
+    for now though their cell is open: an enemy, a person, a pot. Blocks are pushed one cell, any way and any
+    number of times, but for these: a block at a place of `once` has only the pushes that stand there, and
+    stays for good where the first one puts it (`spent`); one at a place of `slides` goes on until something
+    stops it.
     """
 
     cells: tuple[tuple[Cell, ...], ...]
     blocks: frozenset[Place] = frozenset()
     blocked: frozenset[Place] = field(default=frozenset())
+    once: frozenset[tuple[Place, Direction]] = frozenset()
+    slides: frozenset[Place] = frozenset()
+    spent: frozenset[Place] = frozenset()
+    gravity: bool = False
+    """Seen from the side: up and down are for ladders, and whoever stands on nothing falls."""
+    deep_ledges: bool = False
+    """A jump goes on over walls, down the face of the cliff."""
 
     @classmethod
     def parse(cls, text: str) -> Room:
@@ -98,22 +115,27 @@ class Room:
         return self.cells[place[0]][place[1]]
 
     def open(self, place: Place) -> bool:
-        """Whether a hero may stand here."""
+        """Whether a hero may stand here, if nothing lets him fall."""
         return (
             self.inside(place)
-            and self.cell(place) is Cell.FLOOR
+            and self.cell(place) in _STOOD_ON
             and place not in self.blocks
             and place not in self.blocked
+            and place not in self.spent
         )
 
     def step(self, place: Place, direction: Direction) -> Place | None:
-        """Where a step from `place` ends: the neighbour, the far side of a ledge, or None where it is barred.
+        """Where a step from `place` ends: the neighbour, the far side of a ledge, the ground below, or None
+        where it is barred.
 
         Ledges are directed edges: they are crossed, never stood on, and only in their own direction.
         """
+        if self.gravity:
+            return self._step_aside(place, direction)
         target = neighbour(place, direction)
-        while self.inside(target) and self.cell(target).ledge is direction:
-            target = neighbour(target, direction)
+        jumps = False
+        while self.inside(target) and self._jumped(target, direction, jumps):
+            target, jumps = neighbour(target, direction), True
         return target if self.open(target) else None
 
     def moves(self, place: Place) -> Iterator[tuple[Direction, Place]]:
@@ -123,15 +145,65 @@ class Room:
             if target is not None:
                 yield direction, target
 
+    def can_push(self, block: Place, direction: Direction) -> bool:
+        """Whether the block at a place gives way to a push, from wherever."""
+        if block not in self.blocks or not self.open(neighbour(block, direction)):
+            return False
+        pushes = {way for place, way in self.once if place == block}
+        return not pushes or direction in pushes
+
+    def lands(self, block: Place, direction: Direction) -> Place:
+        """Where a block comes to rest that `can_push`."""
+        place = neighbour(block, direction)
+        while block in self.slides and self.open(neighbour(place, direction)):
+            place = neighbour(place, direction)
+        return place
+
+    def pushed(self, block: Place, direction: Direction) -> Room:
+        """The room after a push that `can_push`."""
+        place = self.lands(block, direction)
+        if any(each == block for each, _ in self.once):
+            once = frozenset(pair for pair in self.once if pair[0] != block)
+            return replace(self, blocks=self.blocks - {block}, once=once, spent=self.spent | {place})
+        slides = self.slides - {block} | {place} if block in self.slides else self.slides
+        return replace(self, blocks=self.blocks - {block} | {place}, slides=slides)
+
     def text(self, hero: Place | None = None) -> str:
         """The map as text: cells, `B` blocks, `x` blocked places, `@` the hero."""
-        marks = dict.fromkeys(self.blocked, "x") | dict.fromkeys(self.blocks, "B")
+        marks = dict.fromkeys(self.blocked | self.spent, "x") | dict.fromkeys(self.blocks, "B")
         if hero is not None:
             marks[hero] = "@"
         return "\n".join(
             "".join(marks.get((r, c), cell.value) for c, cell in enumerate(row))
             for r, row in enumerate(self.cells)
         )
+
+    def _jumped(self, place: Place, direction: Direction, jumps: bool) -> bool:
+        """Whether a step passes over a cell; `jumps`: it has passed over one before."""
+        cell = self.cell(place)
+        return cell.ledge is direction or (jumps and self.deep_ledges and cell is Cell.WALL)
+
+    def _step_aside(self, place: Place, direction: Direction) -> Place | None:
+        """A step in a room seen from the side, and the fall after it."""
+        climbs = Cell.LADDER in (self.cell(place), self._inner(neighbour(place, direction)))
+        if direction is Direction.UP and self.cell(place) is not Cell.LADDER:
+            return None
+        if direction is Direction.DOWN and not climbs:
+            return None
+        target = neighbour(place, direction)
+        while self.open(target) and not self._held(target):
+            target = neighbour(target, Direction.DOWN)
+        return target if self.open(target) else None
+
+    def _held(self, place: Place) -> bool:
+        """Whether whoever is at a place in a room seen from the side does not fall."""
+        below = neighbour(place, Direction.DOWN)
+        on_ladder = Cell.LADDER in (self.cell(place), self._inner(below))
+        solid = self._inner(below) is Cell.WALL or below in self.blocks | self.blocked | self.spent
+        return on_ladder or solid
+
+    def _inner(self, place: Place) -> Cell | None:
+        return self.cell(place) if self.inside(place) else None
 
 
 def neighbour(place: Place, direction: Direction) -> Place:

@@ -283,17 +283,24 @@ class _PuzzleTable:
     """`is_puzzle_state` of every slot at once."""
 
     def __init__(self, profile: Profile) -> None:
-        self._solved = np.zeros(8 * 256, np.int32)
-        self._blade = np.zeros(8 * 256, np.bool_)
-        for (group, room), puzzle in profile.terrain.puzzles.items():
-            self._solved[group << 8 | room] = puzzle.solved
-            self._blade[group << 8 | room] = puzzle.riddle.needs_blade
+        self._rooms = np.zeros(8 * 256, np.bool_)
+        self._puzzles = {
+            group << 8 | room: puzzle for (group, room), puzzle in profile.terrain.puzzles.items()
+        }
+        self._rooms[list(self._puzzles)] = True
+        self._items = {name: place for place, name in enumerate(profile.items)}
 
     def __call__(self, columns: Columns) -> NDArray[np.bool_]:
-        place = columns.place & 2047
-        solved = self._solved[place]
-        armed = ~self._blade[place] | (columns.sword_level > 0)
-        held: NDArray[np.bool_] = (
-            (solved != 0) & (columns.room_flags & solved == 0) & columns.has_control & armed
-        )
+        held: NDArray[np.bool_] = self._rooms[columns.place & 2047] & columns.has_control
+        for slot in np.flatnonzero(held).tolist():
+            held[slot] = self._holds(columns, slot)
         return held
+
+    def _holds(self, columns: Columns, slot: int) -> bool:
+        puzzle = self._puzzles[int(columns.place[slot]) & 2047]
+        counters = (columns.room_flags, columns.enemies, columns.triggers, columns.torches)
+        if puzzle.is_solved(*(int(column[slot]) for column in counters)):
+            return False
+        if puzzle.needs:
+            return bool(columns.items[slot, self._items[puzzle.needs]])
+        return not puzzle.riddle.needs_blade or bool(columns.sword_level[slot])

@@ -80,6 +80,16 @@ _FLAGS = (
     ("warping", "warp_pending", 0, BYTES != 0),
 )
 
+STRIPS = (0x00, 0xC3, 0x03, 0xC0, 0x00, 0xC3, 0xC3, 0x00, 0x00, 0xC3, 0x03, 0xC0, 0xC0, 0xC1, 0xFF, 0x00)
+"""Collision bytes 10-1F: which of eight strips of 2 pixels are solid; columns, rows from 18 on.
+
+10 is a hazard (hole, water, lava), 11 and 19 are bridges, 17 is the minecart's track, 18 stairs."""
+_MIDDLE = 0x3C  # the four strips that a hero walks on
+SOLID_QUARTERS = np.where(BYTES < 0x10, BYTES, 0x0F).astype(np.uint8)
+"""Solid quarters of a metatile by its collision byte: below 10 its low bits, from 10 on none where the middle
+is free and all where it is not; the rest, above all the screen's edge FF, is solid."""
+SOLID_QUARTERS[0x10:0x20] = [0x0F if strips & _MIDDLE else 0 for strips in STRIPS]
+
 _Rows = tuple[tuple[str, str, int, np.ndarray], ...]
 
 
@@ -157,7 +167,7 @@ class OracleDecoder:
             switches=v["toggle_blocks"] | v["switch_state"] | v["spinner_state"],
             block_moving=f["block_moving"],
             room_flags=v["room_flags"],
-            collisions=taps[:, self._collisions].copy().reshape(n, ROOM_ROWS, ROOM_COLS),
+            collisions=SOLID_QUARTERS[taps[:, self._collisions]].reshape(n, ROOM_ROWS, ROOM_COLS),
             milestones=np.zeros(n, np.uint64),
         )
 

@@ -14,8 +14,22 @@ from questloop.game.profiles.oracle_memory import (
     room_flag,
     treasure,
 )
+from questloop.game.profiles.oracle_terrain import TERRAIN
 
-_ROOMS = ((0, 0x0D), (0, 0x81), (0, 0x96), (0, 0xD9), (4, 0x06), (4, 0x0B), (4, 0x12), (4, 0x29))
+_D2_CHESTS = {
+    "small_key_1": (0x2D, "the first small key"),
+    "small_key_2": (0x31, "the second small key"),
+    "map": (0x2B, "the map"),
+    "compass": (0x36, "the compass"),
+    "boss_key": (0x24, "the boss key"),
+}
+"""Rooms of group 4 whose chests hold them."""
+
+_ROOMS = (
+    *((0, 0x0D), (0, 0x81), (0, 0x96), (0, 0xD9)),
+    *((4, 0x06), (4, 0x0B), (4, 0x12), (4, 0x21), (4, 0x29)),
+    *((4, room) for room, _ in _D2_CHESTS.values()),
+)
 
 _SPRING, _SUMMER, _AUTUMN, _WINTER = range(4)
 _OPENED = 7  # keyhole, gate, miniboss, boss
@@ -104,4 +118,5 @@ PROFILE = Profile(
     goal="finished",
     details=DETAILS,
     sanity=SANITY,
+    terrain=TERRAIN,
 )
