@@ -183,7 +183,7 @@ class Replay:
                 tape.picture(slot)[:] = self.at[slot] % 251
         tape.add(
             age, action, boundary, recorded.taps[self.at], recorded.obs[self.at], parts,
-            recorded.milestones[self.at],
+            recorded.milestones[self.at], {},
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from questloop.game.actions import Action
-from questloop.game.batch import GameBatch
+from questloop.game.batch import GameBatch, parts
 from questloop.game.emulator import Emulator
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
@@ -41,6 +41,34 @@ def test_a_paused_slot_stands_still_and_goes_on_from_there(batch):
     assert ((after[[0, 2, 4], 2].astype(int) - before[[0, 2, 4], 2]) % 256).tolist() == [8] * 3
     batch.paused.clear()
     assert batch.step(np.full(5, Action.NOP, np.uint8))[1, 2] == (int(before[1, 2]) + 4) % 256
+
+
+@pytest.mark.parametrize(("frame_skip", "lengths"), [(2, [2]), (4, [4]), (10, [4, 4, 2]), (16, [4] * 4)])
+def test_a_script_chooses_the_buttons_within_a_step_by_what_it_sees(toy_rom, frame_skip, lengths):
+    """What one step does in parts, steps of those lengths do."""
+    batch = GameBatch(toy_rom, LAYOUT, 2, frame_skip)
+    single = Emulator(toy_rom, LAYOUT)
+    rows, row = [], np.zeros(LAYOUT.size, np.uint8)
+    buttons = [Action.RIGHT, Action.DOWN, Action.A, Action.LEFT]
+
+    def script() -> int:
+        rows.append(batch.taps[1].copy())
+        return buttons[len(rows)]
+
+    batch.scripts[1] = script
+    batch.step(np.array([Action.NOP, Action.RIGHT], np.uint8))
+    assert batch.pressed == {1: bytes(buttons[: len(lengths)])}
+    assert parts(frame_skip) == lengths
+    for number, frames in enumerate(lengths):
+        single.step(buttons[number], frames)
+        single.read(row)
+        rows_seen = [*rows, batch.taps[1]]
+        np.testing.assert_array_equal(rows_seen[number], row)
+    batch.scripts.clear()
+    batch.paused.add(0)
+    batch.step(np.array([Action.NOP, Action.NOP], np.uint8))
+    assert batch.pressed == {0: b""}
+    batch.close()
 
 
 def test_a_slot_is_reset_alone(batch, toy_rom):

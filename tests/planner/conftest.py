@@ -17,3 +17,11 @@ def table():
     table = Table(Rom.load(None), PROFILE)
     yield table
     table.close()
+
+
+@pytest.fixture(params=[4, 8, 16])
+def skipping(request):
+    """A table whose steps have so many frames."""
+    table = Table(Rom.load(None), PROFILE, request.param)
+    yield table
+    table.close()

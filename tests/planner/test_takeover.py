@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from questloop.game.actions import Action
+from questloop.game.profiles.mossgrove import PROFILE
+from questloop.game.rom import Rom
 from questloop.llm.reply import ChatError, FailureReason
 from questloop.planner.client import EmbeddedPlanner
 from questloop.planner.plan import InvalidPlan
 from questloop.planner.takeover import MAX_PLANS, Takeovers
+from questloop.planner.trials import Table
+from questloop.planner.view import puzzle_of
 
 NOP = np.array([Action.NOP], np.uint8)
 
@@ -116,6 +120,73 @@ def test_a_puzzle_that_one_plan_did_not_solve_is_shown_to_a_planner_that_sees(ta
             assert len(np.unique(picture)) > 3
         else:
             assert picture is None
+
+
+def test_a_takeover_is_the_same_however_long_a_step_is(skipping, found):
+    """The same buttons in the same frames, and the books in steps."""
+    skipping.set_up(found["room 4:11"], 0)
+    skip = skipping.frame_skip
+    takeovers = Takeovers(skipping, EmbeddedPlanner(), skip)
+    policy, buttons, masks = -(-12 // skip) - 1, [], []
+    for _ in range(400 // skip):
+        masks += play(skipping, takeovers, 1)
+        buttons += skipping.batch.pressed.get(0, b"")
+    (ended,) = takeovers.take_ended()
+    steps = masks.count(False)
+    assert (ended.account.outcome, ended.account.steps) == ("solved", steps)
+    assert masks == [True] * policy + [False] * steps + [True] * (400 // skip - policy - steps)
+    assert ended.row + ended.past - ended.account.steps == policy
+    assert not skipping.batch.scripts
+    assert not skipping.batch.pressed
+    assert len(buttons) == steps * skip // 4
+    alone = Table(Rom.load(None), PROFILE)
+    alone.set_up(found["room 4:11"], 0)
+    for button in [Action.NOP] * (policy * skip // 4) + list(buttons):
+        alone.step(button)
+    assert puzzle_of(alone.scene.state, PROFILE) is None, "steps of four frames did the same"
+    alone.close()
+
+
+class Late(EmbeddedPlanner):
+    """A fake planner that answers when it is told to."""
+
+    def __init__(self):
+        self.asked = []
+
+    def ask(self, mode, document, picture=None):
+        self.asked.append((Future(), super().ask(mode, document, picture).result()))
+        return self.asked[-1][0]
+
+    def answer(self):
+        for future, plan in self.asked:
+            if not future.done():
+                future.set_result(plan)
+
+
+def test_a_game_waits_for_its_plan_between_steps_alone(skipping, found):
+    """However late plans come, a step is played whole or not at all."""
+    skipping.set_up(found["room 4:11"], 0)
+    planner = Late()
+    takeovers = Takeovers(skipping, planner, skipping.frame_skip)
+    parts_of_a_step, waited = skipping.frame_skip // 4, 0
+    for step in range(600):
+        play(skipping, takeovers, 1)
+        pressed = skipping.batch.pressed.get(0)
+        assert pressed is None or len(pressed) in (0, parts_of_a_step)
+        waited += pressed == b""
+        if step % 7 == 6:
+            planner.answer()
+        if takeovers.latest.outcomes:
+            break
+    assert takeovers.latest.outcomes == {"puzzle solved": 1}
+    assert waited
+
+
+def test_modes_that_an_earlier_version_saved_in_steps_are_read_as_frames(skipping):
+    takeovers = Takeovers(skipping, EmbeddedPlanner(), skipping.frame_skip)
+    takeovers.load_state_dict({"ended": [], "modes": [[0, 0, 5, 200, 3]]})
+    (modes,) = takeovers.state_dict()["modes_in_frames"]
+    assert modes == [0, 0, 5 * skipping.frame_skip, 200 * skipping.frame_skip, 0]
 
 
 def test_an_episode_that_ends_takes_its_takeover_along(table, found):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from questloop.game.profiles.mossgrove import PROFILE, TERRAIN
+from questloop.game.state import state_of
 from questloop.game.terrain import Riddle
 from questloop.planner.room import Direction
 from questloop.planner.takeover import _PuzzleTable
@@ -75,5 +76,5 @@ def test_a_view_survives_its_json(table, found, room):
 def test_a_takeover_looks_for_the_same_puzzle_rooms(table, found, room, sword):
     table.set_up(found[f"room {room}"], 0)
     table.columns.sword_level[0] = sword
-    expected = is_puzzle_state(table.scene.state, PROFILE)
+    expected = is_puzzle_state(state_of(table.columns, 0, PROFILE), PROFILE)
     assert _PuzzleTable(PROFILE)(table.columns).tolist() == [expected]

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,13 @@ from questloop.episodes.replays import Replay, decode_replays, encode_replays, r
 from questloop.episodes.segment import EpisodeOutcome
 from questloop.errors import BadDataError, UsageError
 from questloop.game.profiles import profile_for
+from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
+from questloop.game.start_states import StartState, write_start_state
+from questloop.planner.client import EmbeddedPlanner
+from questloop.planner.modes import Mode
+from questloop.planner.takeover import Takeovers
+from questloop.planner.trials import trials
 from questloop.report import films
 from questloop.storage.commit import commit_stage
 from questloop.storage.keys import Stage
@@ -86,6 +93,82 @@ def test_every_episode_plays_again_as_it_was_played(store, theatre, settings):
     for item in replays:
         shots = list(theatre.play(item, range(item.steps)))  # compares the memory at the end
         assert shots[-1].total == pytest.approx(item.raw_return, abs=1e-3)
+
+
+class Slow(EmbeddedPlanner):
+    """A fake planner whose every plan is asked for three times before it is there."""
+
+    def ask(self, mode, document, picture=None):
+        future = super().ask(mode, document, picture)
+        asked = iter([False] * 3)
+        future.done = lambda: next(asked, True)
+        return future
+
+
+@pytest.mark.parametrize("frame_skip", [4, 8, 16])
+@pytest.mark.parametrize("planner", [EmbeddedPlanner, Slow])
+def test_a_takeover_plays_again_as_it_was_played(tmp_path, frame_skip, planner):
+    """Its buttons last four frames at every FRAME_SKIP, and the game stands still until a plan is there."""
+    rom, steps = Rom.load(None), 800 // frame_skip
+    rooms = [trial for trial in trials(rom, PROFILE) if trial.mode is Mode.PUZZLE][:2]
+    (tmp_path / "starts").mkdir()
+    for trial in rooms:
+        name = trial.name.replace(" ", "_").replace(":", "_")
+        write_start_state(str(tmp_path / "starts"), StartState(name, trial.state))
+    settings = settings_module.load(
+        None,
+        {"episode_length": 4000, "frame_skip": frame_skip, "start_states": str(tmp_path / "starts")},
+    )
+    store = open_store(str(tmp_path / "store"))
+    world = game_world(settings)
+    env = world.build(SLOTS)
+    exports = Exports(settings, store, world, SLOTS)
+    takeovers = Takeovers(env, planner(), frame_skip)
+    env.seed([np.random.default_rng(slot) for slot in range(SLOTS)])
+    obs = np.zeros((SLOTS, *env.observation_shape), env.observation_dtype)
+    reward, boundary = np.zeros(SLOTS, np.float32), np.zeros(SLOTS, np.uint8)
+    env.reset(obs)
+    for epoch in (0, 1):
+        span = steps * SLOTS
+        exports.start_epoch(
+            EpochPlan("r1", epoch, 1, 0, step_start=epoch * span, step_end=(epoch + 1) * span)
+        )
+        env.start_trace(steps)
+        for _ in range(steps):
+            action, mask = np.full(SLOTS, 7, np.uint8), np.ones(SLOTS, np.bool_)
+            takeovers.act(action, mask)
+            env.step(action, obs, reward, boundary)
+        exports.add([env.trace()])
+        commit_stage(store, epoch, Stage.ROLLOUTS, 1, exports.finish_epoch().objects)
+        exports.load_state_dict(exports.state_dict())
+        takeovers.state_dict()
+        env.load_state_dict(env.state_dict())
+    env.close()
+    assert takeovers.report().outcomes["puzzle solved"] >= 1
+    replays = read_replays(store, 1)
+    scripts = {script for item in replays for script in item.scripts.values()}
+    assert {len(script) for script in scripts} == ({frame_skip // 4} | ({0} if planner is Slow else set()))
+    theatre = films.Theatre(rom, PROFILE, settings)
+    for item in replays:
+        assert item.steps == 2 * steps
+        shots = list(theatre.play(item, range(item.steps)))  # compares the memory at the end
+        assert shots[-1].total == pytest.approx(item.raw_return, abs=1e-3)
+
+
+def test_inputs_of_the_first_schema_are_one_button_a_step():
+    """As an earlier release wrote them: no scripts."""
+    replay = Replay("r1-e0000-s000-00000", None, np.arange(3, dtype=np.uint8), np.zeros(3, np.uint8), (),
+                    1.0, EpisodeOutcome.RUNNING, scripts={1: b"\x04\x07", 2: b""})  # fmt: skip
+    assert decode_replays(encode_replays([replay]), "key")[0].scripts == replay.scripts
+    assert [replay.inputs(step, 8) for step in range(3)] == [[(0, 8)], [(4, 4), (7, 4)], []]
+    with np.load(io.BytesIO(encode_replays([replay]))) as arrays:
+        meta, columns = json.loads(str(arrays["meta"])), dict(arrays)
+    meta["schema_version"] = 1
+    del meta["episodes"][0]["scripts"]
+    old = io.BytesIO()
+    np.savez_compressed(old, **columns | {"meta": np.array(json.dumps(meta))})
+    (read,) = decode_replays(old.getvalue(), "key")
+    assert [read.inputs(step, 8) for step in range(3)] == [[(0, 8)], [(1, 8)], [(2, 8)]]
 
 
 def test_a_picture_is_the_one_that_was_exported(store, theatre):

@@ -129,7 +129,8 @@ class GameEnv:
         late = ~over & (self.age >= self.episode_length)
         boundary[late] = Boundary.TRUNCATED
         if tape is not None:
-            tape.add(self.age - 1, action, boundary, taps, vectors, self.rewards.parts, columns.milestones)
+            parts, pressed = self.rewards.parts, self.batch.pressed
+            tape.add(self.age - 1, action, boundary, taps, vectors, parts, columns.milestones, pressed)
             self._event = self._watch(columns, self.rewards.parts)
         over |= late
         if over.any():

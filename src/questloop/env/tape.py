@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -62,11 +63,12 @@ class Tape:
         self._screens = np.zeros((max(1, steps * slots // 8), *SCREEN_SHAPE), np.uint16)
         self._pictured: dict[tuple[int, int], int] = {}
         self._starts: dict[tuple[int, int], EpisodeStart] = {}
+        self._scripts: dict[tuple[int, int], bytes] = {}
 
     def rewind(self) -> None:
         """Begin a new trace in the place of the last one."""
         self.t = 0
-        self._pictured, self._starts = {}, {}
+        self._pictured, self._starts, self._scripts = {}, {}, {}
 
     def add(
         self,
@@ -77,8 +79,10 @@ class Tape:
         obs: NDArray[np.float32],
         parts: NDArray[np.float32],
         milestones: NDArray[np.uint64],
+        pressed: Mapping[int, bytes],
     ) -> None:
-        """Append a step, as it was before any reset; `age[N]` counts the steps of each episode from 0."""
+        """Append a step, as it was before any reset; `age[N]` counts the steps of each episode from 0, and
+        `pressed` has the buttons of slots whose step was more, or less, than its action."""
         trace, t = self._trace, self.t
         trace.episode_step[t] = age
         trace.action[t] = action
@@ -87,6 +91,7 @@ class Tape:
         trace.obs[t] = obs
         trace.reward_parts[t] = parts
         trace.milestones[t] = milestones
+        self._scripts |= {(t, slot): buttons for slot, buttons in pressed.items()}
         self.t += 1
 
     def picture(self, slot: int) -> Screen:
@@ -104,4 +109,4 @@ class Tape:
     def trace(self) -> Trace:
         """What was recorded, once every step was added."""
         screens = Screens(self._pictured, self._screens[: len(self._pictured)])
-        return replace(self._trace, frames=screens, starts=self._starts)
+        return replace(self._trace, frames=screens, starts=self._starts, scripts=self._scripts)

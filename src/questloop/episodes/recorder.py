@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from questloop.episodes.boundary import Boundary, ends_episode
 from questloop.episodes.pictures import decode_screen, encode_png
-from questloop.episodes.replays import Replay
+from questloop.episodes.replays import Replay, scripts_from_json, scripts_to_json
 from questloop.episodes.segment import (
     SEGMENT_FRAMES,
     EpisodeOutcome,
@@ -49,6 +49,7 @@ class _Episode:
     outcome: EpisodeOutcome = EpisodeOutcome.RUNNING
     action: bytearray = field(default_factory=bytearray)
     mode: bytearray = field(default_factory=bytearray)
+    scripts: dict[int, bytes] = field(default_factory=dict)
     reloads: list[int] = field(default_factory=list)
     last_taps: str = ""
     takeovers: list[Takeover] = field(default_factory=list)
@@ -76,6 +77,7 @@ class _Episode:
             start_state=self.start.state,
             action=np.frombuffer(bytes(self.action), np.uint8),
             mode=np.frombuffer(bytes(self.mode), np.uint8),
+            scripts=dict(self.scripts),
             reloads=tuple(self.reloads),
             raw_return=self.raw_return,
             outcome=self.outcome,
@@ -275,6 +277,9 @@ class Recorder:
         episode.steps += stop - at
         for name in _INPUTS:
             getattr(episode, name).extend(getattr(trace, name)[at:stop, slot].tobytes())
+        for t in range(at, stop):
+            if (script := trace.scripts.get((t, slot))) is not None:
+                episode.scripts[int(trace.episode_step[t, slot])] = script
         episode.last_taps = hashlib.sha256(trace.taps[stop - 1, slot].tobytes()).hexdigest()
 
     def _note_milestones(self, trace: Trace, at: int, stop: int, slot: int, episode: _Episode) -> None:
@@ -371,6 +376,7 @@ def _episode_to_json(episode: _Episode) -> dict[str, Any]:
         "milestones": episode.milestones,
         "entries": [entry.model_dump(mode="json") for entry in episode.entries.values()],
         "recorded": len(episode.action),
+        "scripts": scripts_to_json(episode.scripts),
         "reloads": episode.reloads,
         "last_taps": episode.last_taps,
         "takeovers": [each.model_dump(mode="json") for each in episode.takeovers],
@@ -389,6 +395,7 @@ def _episode_from_json(item: dict[str, Any]) -> _Episode:
         milestones=item["milestones"],
         entries={entry.segment_id: entry for entry in entries},
         recorded=item.get("recorded", 0),
+        scripts=scripts_from_json(item.get("scripts", {})),
         reloads=[*item.get("reloads", []), item["steps"]],
         last_taps=item.get("last_taps", ""),
         takeovers=[Takeover.model_validate(each) for each in item.get("takeovers", ())],

@@ -10,7 +10,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +19,13 @@ import numpy as np
 from questloop.episodes.segment import EpisodeOutcome
 from questloop.episodes.trace import Bytes
 from questloop.errors import BadDataError
+from questloop.game.batch import parts
 from questloop.storage import keys
 from questloop.storage.store import NotFound, Store
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
+"""1: no scripts, and read as such."""
+
 _DAMAGED = (
     ValueError,
     KeyError,
@@ -49,10 +52,28 @@ class Replay:
     outcome: EpisodeOutcome
     milestones: dict[str, int] = field(default_factory=dict)  # name -> step
     last_taps: str = ""  # SHA-256 of the memory row after the last step
+    scripts: Mapping[int, bytes] = field(default_factory=dict)  # by step, as in a trace
 
     @property
     def steps(self) -> int:
         return len(self.action)
+
+    def inputs(self, step: int, frames: int) -> list[tuple[int, int]]:
+        """The buttons of a step of `frames` frames and how long each was held; none: the game stood still."""
+        script = self.scripts.get(step)
+        if script is None:
+            return [(int(self.action[step]), frames)]
+        return list(zip(script, parts(frames), strict=bool(script)))
+
+
+def scripts_to_json(scripts: Mapping[int, bytes]) -> dict[str, str]:
+    """By step, the buttons as hexadecimal bytes."""
+    return {str(step): script.hex() for step, script in scripts.items()}
+
+
+def scripts_from_json(document: Mapping[str, str]) -> dict[int, bytes]:
+    """Read `scripts_to_json`; raises `ValueError`."""
+    return {int(step): bytes.fromhex(script) for step, script in document.items()}
 
 
 def encode_replays(replays: Iterable[Replay]) -> bytes:
@@ -70,6 +91,7 @@ def encode_replays(replays: Iterable[Replay]) -> bytes:
                 "outcome": item.outcome.value,
                 "milestones": item.milestones,
                 "last_taps": item.last_taps,
+                "scripts": scripts_to_json(item.scripts),
             }
             for item in replays
         ],
@@ -123,4 +145,5 @@ def _replay(item: dict[str, Any], action: Bytes, mode: Bytes) -> Replay:
         outcome=EpisodeOutcome(item["outcome"]),
         milestones=dict(item["milestones"]),
         last_taps=str(item["last_taps"]),
+        scripts=scripts_from_json(item.get("scripts", {})),
     )

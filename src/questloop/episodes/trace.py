@@ -62,6 +62,9 @@ class Trace:
     milestones: NDArray[np.uint64]  # [T, N], bitmask of those that hold
     frames: Mapping[tuple[int, int], Screen] = field(default_factory=dict)  # by (t, n)
     starts: Mapping[tuple[int, int], EpisodeStart] = field(default_factory=dict)  # (t, n) of a first step
+    scripts: Mapping[tuple[int, int], bytes] = field(default_factory=dict)
+    """(t, n) of steps that were played in parts, and the button of each part (`game.batch.parts`); of a step
+    at which the game stood still, none. Any other step is its action."""
     takeovers: Sequence[tuple[int, int, Takeover]] = ()  # t, n: a step of the episode, at or after its end
 
     @property

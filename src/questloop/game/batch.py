@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +13,21 @@ from questloop.game.rom import Rom
 from questloop.game.screen import Screen
 from questloop.game.state_file import SaveState
 from questloop.game.taps import TapLayout
+
+PART_FRAMES = 4
+"""Frames between two buttons of a script, whatever the step's length is."""
+
+Script = Callable[[], int]
+"""says the button of a step's next part; `taps` is then what the part before it led to"""
+
+
+def parts(frames: int) -> list[int]:
+    """The frames of each part of a step of `frames` frames.
+
+    >>> parts(10)
+    [4, 4, 2]
+    """
+    return [min(PART_FRAMES, frames - first) for first in range(0, frames, PART_FRAMES)]
 
 
 class GameBatch:
@@ -29,6 +45,11 @@ class GameBatch:
         self.taps = np.zeros((n, layout.size), np.uint8)
         self.paused: set[int] = set()
         """Slots that `step` leaves as they are: their game stands still."""
+        self.scripts: dict[int, Script] = {}
+        """Slots whose steps are played in parts: the first with the step's action, the others by script."""
+        self.pressed: dict[int, bytes] = {}
+        """The last step of slots with a script: a button a part; none where the game stood still."""
+        self._parts = parts(frame_skip)
         self._rows = [self.taps[slot].data for slot in range(n)]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._shares = [range(first, n, threads) for first in range(threads)]
@@ -46,6 +67,7 @@ class GameBatch:
 
         `render` bool[N] names the slots whose last frame is drawn for `frame`.
         """
+        self.pressed = dict.fromkeys(self.paused, b"")
         buttons: list[int] = actions.tolist()
         drawn: list[bool] = [False] * self.n if render is None else render.tolist()
         if self._pool is None:
@@ -81,8 +103,21 @@ class GameBatch:
         for slot in slots:
             if slot in self.paused:
                 continue
+            if slot in self.scripts:
+                self.pressed[slot] = self._play(slot, buttons[slot], self.scripts[slot], drawn[slot])
+                continue
             self.emulators[slot].step(buttons[slot], self.frame_skip, drawn[slot])
             self._read(slot)
+
+    def _play(self, slot: int, button: int, script: Script, drawn: bool) -> bytes:
+        """One step in parts; the buttons that were pressed."""
+        pressed = bytearray()
+        for frames in self._parts:
+            button = script() if pressed else button
+            pressed.append(button)
+            self.emulators[slot].step(button, frames, drawn and len(pressed) == len(self._parts))
+            self._read(slot)
+        return bytes(pressed)
 
     def _read(self, slot: int) -> None:
         self.emulators[slot].read_into(self._rows[slot])

@@ -1,4 +1,4 @@
-"""Plays a plan: macros as generators that yield actions, one a step, and never tick the emulator."""
+"""Plays a plan: macros as generators that yield a button every few frames and never tick the emulator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from questloop.game import state as game
 from questloop.game.actions import Action
+from questloop.game.batch import PART_FRAMES
 from questloop.game.profile import Profile
 from questloop.planner import plan as macros
 from questloop.planner.blocks import Push, locks
@@ -16,7 +17,7 @@ from questloop.planner.room import SIDES, Direction, Place, neighbour
 from questloop.planner.view import TILE, Scene, View, view_of
 
 Steps = Generator[Action, Scene, None]
-"""yields the next action, is sent the scene it led to"""
+"""yields the next button, is sent the scene it led to"""
 
 LOW_HEALTH = 4  # quarter hearts: whoever has no more does not fight on
 NEAR = 4  # pixels off a cell's middle that still stand on it
@@ -65,11 +66,15 @@ class PlanResult:
 
 
 class Executor:
-    """One plan from one scene. `scene` is the latest one."""
+    """One plan from one scene. `scene` is the latest one.
 
-    def __init__(self, plan: macros.Plan, scene: Scene, profile: Profile, frame_skip: int = 4) -> None:
+    Its buttons last `tick` frames each. Walks and fights need no more than `PART_FRAMES`: in four frames the
+    hero walks four pixels, in sixteen a whole cell.
+    """
+
+    def __init__(self, plan: macros.Plan, scene: Scene, profile: Profile, tick: int = PART_FRAMES) -> None:
         self.scene = scene
-        self._plan, self._profile, self._frame_skip = plan, profile, frame_skip
+        self._plan, self._profile, self._tick = plan, profile, tick
         self._frames = self._deadline = 0
         self._leaving = self._fighting = False
         self._begin("WAIT")
@@ -281,14 +286,16 @@ class Executor:
             yield from self._press(Action.A if self._talking() else Action.NOP)
             yield from self._press(Action.NOP)
 
-    def _pause(self, steps: int) -> Steps:
-        for _ in range(steps):
+    def _pause(self, parts: int) -> Steps:
+        """So many times `PART_FRAMES` frames."""
+        until = self._frames + parts * PART_FRAMES
+        while self._frames < until:
             yield from self._press(Action.NOP)
 
     def _press(self, action: Action) -> Steps:
-        """One step, and whether the plan still holds after it."""
+        """One button, and whether the plan still holds after it."""
         self.scene = yield action
-        self._frames += self._frame_skip
+        self._frames += self._tick
         state = self.scene.state
         if state.dying or state.game_over or (state.health < self._health and not self._fighting):
             raise _Aborted(Abort.DAMAGE)

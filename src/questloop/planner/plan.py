@@ -61,7 +61,7 @@ class Choose(_Macro):
 
 
 class Wait(_Macro):
-    """Do nothing for a while."""
+    """Do nothing for `steps` times four frames, a fifteenth of a second each."""
 
     do: Literal["WAIT"]
     steps: Annotated[int, Field(ge=1, le=MAX_WAIT_STEPS)]

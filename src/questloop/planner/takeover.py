@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from questloop.episodes.mode import Mode
 from questloop.game.actions import Action
-from questloop.game.batch import GameBatch
+from questloop.game.batch import PART_FRAMES, GameBatch
 from questloop.game.columns import Columns
 from questloop.game.profile import Profile
 from questloop.game.state import state_of
@@ -39,7 +40,7 @@ VISION = "vision"  # the route of a puzzle's second and later plans, beside thos
 MODES = tuple(Mode)  # in the order of a trace's mode
 
 Playing = Generator[Action | None, Scene, str]
-"""yields the next action, or None while the game is to stand still; is sent the scene that it led to"""
+"""yields the next button, or None while the game is to stand still; is sent the scene that it led to"""
 
 
 class Game(Protocol):
@@ -91,7 +92,11 @@ class TakeoverReport:
 
 
 class Takeovers:
-    """Watches `N` games and puts the planner's actions in the policy's place where it takes over."""
+    """Watches `N` games and puts the planner's buttons in the policy's place where it takes over.
+
+    A plan presses a button every `PART_FRAMES` frames, however many frames a step has: the batch asks for
+    those within a step. What a plan does is the same at every FRAME_SKIP that `PART_FRAMES` divides.
+    """
 
     def __init__(self, game: Game, planner: Planner, frame_skip: int, rules: ModeRules | None = None) -> None:
         self._game, self._planner, self._frame_skip = game, planner, frame_skip
@@ -118,6 +123,8 @@ class Takeovers:
             if slot not in self._playing:
                 continue
             action[slot], mask[slot] = Action.NOP if chosen is None else chosen, False
+            self._game.batch.scripts[slot] = partial(self._within, slot)
+            self._states[slot] = self._states[slot].played(self._frame_skip)
             self.latest.steps += 1
             self._accounts[slot].steps += 1
             if mode is not None:
@@ -148,8 +155,8 @@ class Takeovers:
             self._stop(slot, CUT)
         return {
             "ended": [each.to_json() for each in self._ended],
-            "modes": [
-                [MODES.index(s.mode), MODES.index(s.candidate), s.streak, s.cooldown, s.takeovers]
+            "modes_in_frames": [
+                [MODES.index(s.mode), MODES.index(s.candidate), s.streak, s.cooldown, s.spent]
                 for s in self._states
             ],
         }
@@ -159,9 +166,10 @@ class Takeovers:
         self._accounts.clear()
         self._ended = [Ended.from_json(each) for each in state.get("ended", ())]
         self._game.batch.paused.clear()
+        self._game.batch.scripts.clear()
         self._states = [
-            ModeState(self._rules, MODES[mode], MODES[candidate], streak, cooldown, takeovers)
-            for mode, candidate, streak, cooldown, takeovers in state["modes"]
+            ModeState(self._rules, MODES[mode], MODES[candidate], streak, cooldown, spent)
+            for mode, candidate, streak, cooldown, spent in _modes_in_frames(state, self._frame_skip)
         ]
 
     def close(self) -> None:
@@ -174,7 +182,7 @@ class Takeovers:
         state = self._states[slot]
         if not dialog and not puzzle and state.at_rest:
             return False
-        state = self._states[slot] = state.observe(dialog, puzzle)
+        state = self._states[slot] = state.observe(dialog, puzzle, self._frame_skip)
         if not {Mode.POLICY: False, Mode.DIALOG: dialog, Mode.PUZZLE: puzzle}[state.mode]:
             return False
         scene = self._scene(slot)
@@ -184,8 +192,16 @@ class Takeovers:
         self._fresh.add(slot)
         return True
 
-    def _next(self, slot: int) -> Action | None:
-        """The plan's next action; None while the game waits for a plan and once the takeover is over."""
+    def _within(self, slot: int) -> Action:
+        """The button of a step's later part. Nothing is pressed in what is left of a takeover's last step,
+        nor until the next step where a plan has to be waited for."""
+        chosen = self._next(slot, past=1) if slot in self._playing else None
+        return Action.NOP if chosen is None else chosen
+
+    def _next(self, slot: int, past: int = 0) -> Action | None:
+        """The plan's next button; None while the game waits for a plan and once the takeover is over.
+
+        `past`: 1 within a step, which is then the takeover's last one where it ends."""
         playing, paused = self._playing[slot], self._game.batch.paused
         fresh = slot in self._fresh
         self._fresh.discard(slot)
@@ -197,8 +213,9 @@ class Takeovers:
             return action
         except StopIteration as over:
             outcome: str = over.value
-        self._count(slot, outcome, past=0)
+        self._count(slot, outcome, past)
         del self._playing[slot]
+        self._game.batch.scripts.pop(slot, None)
         state = self._states[slot]
         self._states[slot] = state.handed_back() if outcome == SOLVED else state.failed()
         return None
@@ -207,6 +224,7 @@ class Takeovers:
         playing = self._playing.pop(slot, None)
         self._fresh.discard(slot)
         self._game.batch.paused.discard(slot)
+        self._game.batch.scripts.pop(slot, None)
         if playing is not None:
             playing.close()
             self._count(slot, outcome, past)
@@ -243,7 +261,7 @@ class Takeovers:
                 scene = yield Action.NOP
                 continue
             told.reason, told.macros = plan.reason, tuple(map(in_words, plan.macros))
-            executor = Executor(plan, scene, self._game.profile, self._frame_skip)
+            executor = Executor(plan, scene, self._game.profile, min(PART_FRAMES, self._frame_skip))
             result = yield from executor.run()
             scene = executor.scene
             told.played, told.ended = result.macros, result.abort or DONE
@@ -273,10 +291,23 @@ class Takeovers:
 
 
 def scene_of(game: Game, slot: int) -> Scene:
-    """What a slot shows now."""
+    """What a slot shows now, within a step too, when the columns of all slots are those of the last one."""
     details = game.profile.details
     seen = game.batch.emulators[slot].look(details) if details is not None else {}
-    return Scene(state_of(game.columns, slot, game.profile), seen)
+    columns = game.profile.columns(game.batch.taps[slot : slot + 1])
+    return Scene(state_of(columns, 0, game.profile), seen)
+
+
+def _modes_in_frames(state: dict[str, Any], frame_skip: int) -> list[list[int]]:
+    """Of each slot what `state_dict` saved. Earlier versions counted steps, and takeovers, whose frames are
+    not known: their budget begins anew."""
+    if "modes_in_frames" in state:
+        modes: list[list[int]] = state["modes_in_frames"]
+        return modes
+    return [
+        [mode, candidate, streak * frame_skip, cooldown * frame_skip, 0]
+        for mode, candidate, streak, cooldown, _ in state["modes"]
+    ]
 
 
 class _PuzzleTable:

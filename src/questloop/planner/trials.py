@@ -11,7 +11,7 @@ import numpy as np
 
 from questloop.episodes.mode import Mode
 from questloop.game.actions import Action
-from questloop.game.batch import GameBatch
+from questloop.game.batch import PART_FRAMES, GameBatch
 from questloop.game.columns import Columns
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import parse_inputs, steps
@@ -26,9 +26,11 @@ from questloop.planner.room import Place
 from questloop.planner.takeover import SOLVED, Takeovers, scene_of
 from questloop.planner.view import Scene, is_dialog_state, puzzle_of, view_of
 
-_STEP_FRAMES = 4
+MOST_FRAMES = 16_000
+"""of a trial"""
+
 _THINKING_S = 0.01
-_MOST_DELAY = 40  # steps for which a seed lets the game run before the trial begins
+_MOST_DELAY = 160  # frames for which a seed lets the game run before the trial begins
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Verdict:
     """How a trial went; `outcome` is empty where there was no takeover."""
 
     solved: bool
-    steps: int
+    frames: int
     outcome: str = ""
     plans: int = 0
     invalid: int = 0  # of the plans
@@ -94,13 +96,13 @@ def talks(rom: Rom, profile: Profile) -> list[Trial]:
 
 
 class Table:
-    """One game to play trials on; a `takeover.Game`."""
+    """One game to play trials on, in steps of `frame_skip` frames; a `takeover.Game`."""
 
     num_slots = 1
 
-    def __init__(self, rom: Rom, profile: Profile) -> None:
-        self.profile = profile
-        self.batch = GameBatch(rom, profile.layout, 1, _STEP_FRAMES)
+    def __init__(self, rom: Rom, profile: Profile, frame_skip: int = PART_FRAMES) -> None:
+        self.profile, self.frame_skip = profile, frame_skip
+        self.batch = GameBatch(rom, profile.layout, 1, frame_skip)
         self.columns = profile.columns(self.batch.taps)
 
     def set_up(self, trial: Trial, seed: int) -> None:
@@ -108,8 +110,10 @@ class Table:
         self.batch.reset(0, trial.state)
         self.columns = self.profile.columns(self.batch.taps)
         if trial.mode is Mode.PUZZLE:
-            for _ in range(int(np.random.default_rng(seed).integers(_MOST_DELAY))):
-                self.step(Action.NOP)
+            for _ in range(int(np.random.default_rng(seed).integers(_MOST_DELAY // PART_FRAMES))):
+                self.batch.emulators[0].step(Action.NOP, PART_FRAMES)
+            self.batch.emulators[0].read(self.batch.taps[0])
+            self.columns = self.profile.columns(self.batch.taps)
 
     def step(self, action: int) -> None:
         """One step."""
@@ -129,7 +133,7 @@ def _walkthrough(rom: Rom, profile: Profile) -> Iterator[tuple[Emulator, Columns
     script = resources.files("questloop.game") / "roms" / profile.walkthrough
     emulator = Emulator(rom, profile.layout)
     row = np.zeros((1, profile.layout.size), np.uint8)
-    for item in steps(parse_inputs(script.read_text("utf-8"), profile.walkthrough), _STEP_FRAMES):
+    for item in steps(parse_inputs(script.read_text("utf-8"), profile.walkthrough), PART_FRAMES):
         emulator.step(item.action, item.frames)
         emulator.read(row[0])
         yield emulator, profile.columns(row)
@@ -139,7 +143,7 @@ def _walkthrough(rom: Rom, profile: Profile) -> Iterator[tuple[Emulator, Columns
 def _talk_to(table: Table, place: Place) -> int | None:
     """The text that whoever stands at `place` begins, as it opens; None where the hero does not get there."""
     plan = parse_plan({"macros": [{"do": "TALK", "row": place[0], "column": place[1]}]})
-    playing = Executor(plan, table.scene, table.profile, _STEP_FRAMES).run()
+    playing = Executor(plan, table.scene, table.profile, table.frame_skip).run()
     try:
         action = next(playing)
         while not is_dialog_state(table.scene.state):
@@ -150,12 +154,14 @@ def _talk_to(table: Table, place: Place) -> int | None:
     return table.scene.state.text_index
 
 
-def by_planner(table: Table, trial: Trial, planner: Planner, seed: int, most_steps: int = 4000) -> Verdict:
+def by_planner(
+    table: Table, trial: Trial, planner: Planner, seed: int, most_frames: int = MOST_FRAMES
+) -> Verdict:
     """Let the mode switch and the planner play; nobody presses anything otherwise."""
     table.set_up(trial, seed)
-    takeovers = Takeovers(table, planner, _STEP_FRAMES, ModeRules(cooldown_frames=most_steps))
+    takeovers = Takeovers(table, planner, table.frame_skip, ModeRules(cooldown_frames=most_frames))
     action, mask = np.zeros(1, np.uint8), np.ones(1, np.bool_)
-    for step in range(most_steps):
+    for frames in range(0, most_frames, table.frame_skip):
         action[0], mask[0] = Action.NOP, True
         takeovers.act(action, mask)
         while table.batch.paused:  # a language model thinks
@@ -164,13 +170,17 @@ def by_planner(table: Table, trial: Trial, planner: Planner, seed: int, most_ste
         report = takeovers.latest
         if report.outcomes:
             outcome = next(iter(report.outcomes)).partition(" ")[2]
-            return Verdict(outcome == SOLVED, step, outcome, report.plans, report.invalid)
+            return Verdict(outcome == SOLVED, frames, outcome, report.plans, report.invalid)
         table.step(int(action[0]))
-    return Verdict(False, most_steps)
+    return Verdict(False, most_frames)
 
 
 def by_policy(
-    table: Table, trial: Trial, policy: Callable[[Columns], int], seed: int, most_steps: int = 4000
+    table: Table,
+    trial: Trial,
+    policy: Callable[[Columns], int],
+    seed: int,
+    most_frames: int = MOST_FRAMES,
 ) -> Verdict:
     """A policy alone, until the dialog is over or the room's riddle is solved.
 
@@ -178,13 +188,13 @@ def by_policy(
     """
     table.set_up(trial, seed)
     room = table.columns.place[0]
-    for step in range(most_steps):
+    for frames in range(0, most_frames, table.frame_skip):
         state = table.scene.state
         if trial.mode is Mode.DIALOG and not is_dialog_state(state):
-            return Verdict(True, step)
+            return Verdict(True, frames)
         if trial.mode is Mode.PUZZLE and table.columns.place[0] != room:
-            return Verdict(False, step)
+            return Verdict(False, frames)
         if trial.mode is Mode.PUZZLE and state.has_control and puzzle_of(state, table.profile) is None:
-            return Verdict(True, step)
+            return Verdict(True, frames)
         table.step(policy(table.columns))
-    return Verdict(False, most_steps)
+    return Verdict(False, most_frames)

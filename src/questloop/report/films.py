@@ -71,8 +71,9 @@ class Theatre:
     def play(self, replay: Replay, drawn: range) -> Iterator[Shot]:
         """Every step of `replay` up to the end of `drawn`; those in it with their picture.
 
-        Raises `BadDataError` where the whole episode was played and does not end as it did then: the game
-        stood still while a remote planner thought, or the start state is another one now.
+        Raises `BadDataError` where the whole episode was played and does not end as it did then: its inputs
+        are of a version that did not note when a game waited for a remote planner, or the start state or
+        FRAME_SKIP is another one now.
         """
         start = self._start(replay)
         emulator = Emulator(self._rom, self._profile.layout)
@@ -91,10 +92,11 @@ class Theatre:
             emulator.load(start)
         emulator.read(row[0])
         rewards.reset(np.zeros(1, np.intp), self._profile.columns(row.copy()))
-        for step, (action, mode) in enumerate(zip(replay.action[: drawn.stop], replay.mode, strict=False)):
+        for step, mode in enumerate(replay.mode[: drawn.stop]):
             if step in reloads:
                 emulator.load(emulator.save())
-            emulator.step(int(action), skip, render=step in drawn)
+            for action, frames in replay.inputs(step, skip):
+                emulator.step(action, frames, render=step in drawn)
             emulator.read(row[0])
             total += float(rewards.step(self._profile.columns(row.copy()))[0])
             parts = zip(rewards.names, rewards.parts[0].tolist(), strict=True)
@@ -107,8 +109,9 @@ class Theatre:
             )
         if drawn.stop >= replay.steps and sha256(row[0].tobytes()).hexdigest() != replay.last_taps:
             raise BadDataError(
-                f"episode {replay.episode_id} does not play again as it was played: its game waited for a "
-                "remote planner, or START_STATES holds another state; its segments have their pictures"
+                f"episode {replay.episode_id} does not play again as it was played: FRAME_SKIP or "
+                "START_STATES is another one now, or its game waited for a remote planner, which earlier "
+                "releases did not note; its segments have their pictures"
             )
 
     def _start(self, replay: Replay) -> SaveState | None:

@@ -98,17 +98,17 @@ def side_by_side(traces: Sequence[Trace]) -> Trace:
     arrays = ("episode_step", "action", "mode", "boundary", "taps", "obs", "reward_parts", "milestones")
     joined = {name: np.concatenate([getattr(trace, name) for trace in traces], axis=1) for name in arrays}
     first = np.cumsum([0, *(trace.shape[1] for trace in traces)]).tolist()
-    frames, starts = (
+    frames, starts, scripts = (
         {
             (t, offset + n): value
             for offset, trace in zip(first, traces, strict=False)
             for (t, n), value in getattr(trace, name).items()
         }
-        for name in ("frames", "starts")
+        for name in ("frames", "starts", "scripts")
     )
     takeovers = [
         (t, offset + n, each)
         for offset, trace in zip(first, traces, strict=False)
         for t, n, each in trace.takeovers
     ]
-    return Trace(**joined, frames=frames, starts=starts, takeovers=takeovers)
+    return Trace(**joined, frames=frames, starts=starts, scripts=scripts, takeovers=takeovers)
