@@ -2,6 +2,7 @@
 
 PYTHONPATH=src python benchmarks/planner/takeovers.py train --store /tmp/alone [--steps 300000]
 PYTHONPATH=src python benchmarks/planner/takeovers.py rooms [--seeds 10] [--store /tmp/alone]
+PYTHONPATH=src python benchmarks/planner/takeovers.py skips [--seeds 10]
 PYTHONPATH=src python benchmarks/planner/takeovers.py loop [--steps 12288]
 PYTHONPATH=src python benchmarks/planner/takeovers.py hints [--steps 24576]
 PYTHONPATH=src python benchmarks/planner/takeovers.py language
@@ -34,7 +35,8 @@ from questloop.training.epoch import train_epoch
 from questloop.training.plan import EpochPlan, EpochReport
 from questloop.training.player import Player, load_player
 
-ALONE_STEPS = 600
+ALONE_FRAMES = 2_400
+STEP_FRAMES = 4
 
 
 class Chance:
@@ -71,12 +73,12 @@ def rooms(seeds: int, store: str | None) -> dict:
         # A dialog plays the same with every seed; a policy does not.
         ways = {
             "planner": [by_planner(table, trial, planner, seed) for seed in range(seeds)],
-            "chance": [by_policy(table, trial, Chance(seed), seed, ALONE_STEPS) for seed in range(seeds)],
+            "chance": [by_policy(table, trial, Chance(seed), seed, ALONE_FRAMES) for seed in range(seeds)],
         }
         if store:
             ways["trained"] = [
                 by_policy(
-                    table, trial, Trained(load_player(open_store(store), None, seed)), seed, ALONE_STEPS
+                    table, trial, Trained(load_player(open_store(store), None, seed)), seed, ALONE_FRAMES
                 )
                 for seed in range(seeds)
             ]
@@ -85,9 +87,32 @@ def rooms(seeds: int, store: str | None) -> dict:
     return result
 
 
-def tally(verdicts: list) -> dict:
-    solved = [verdict.steps for verdict in verdicts if verdict.solved]
-    return {"solved": len(solved), "of": len(verdicts), "steps": round(mean(solved), 1) if solved else None}
+def skips(seeds: int) -> dict:
+    """Solved riddles and dialogs, and mean frames of those, by FRAME_SKIP and trial."""
+    rom, planner, result = Rom.load(None), EmbeddedPlanner(), {}
+    for frame_skip in (4, 8, 16):
+        table, told = Table(rom, PROFILE, frame_skip), {}
+        for trial in trials(rom, PROFILE):
+            each = range(seeds if trial.mode is Mode.PUZZLE else 1)  # a dialog plays the same with every seed
+            ways = {"planner": [by_planner(table, trial, planner, seed) for seed in each]}
+            if trial.mode is Mode.PUZZLE:
+                ways["chance"] = [by_policy(table, trial, Chance(seed), seed, ALONE_FRAMES) for seed in each]
+            told[trial.name] = {way: tally(verdicts, "frames", 1) for way, verdicts in ways.items()}
+            print(frame_skip, trial.name, json.dumps(told[trial.name]), flush=True)
+        table.close()
+        result[frame_skip] = {"riddles": {way: total(told, way) for way in ("planner", "chance")}}
+        result[frame_skip]["trials"] = told
+    return result
+
+
+def total(told: dict, way: str) -> str:
+    rows = [row[way] for name, row in told.items() if name.startswith("room")]
+    return f"{sum(row['solved'] for row in rows)} of {sum(row['of'] for row in rows)}"
+
+
+def tally(verdicts: list, unit: str = "steps", frames: int = STEP_FRAMES) -> dict:
+    solved = [verdict.frames / frames for verdict in verdicts if verdict.solved]
+    return {"solved": len(solved), "of": len(verdicts), unit: round(mean(solved), 1) if solved else None}
 
 
 def loop(steps: int, seeds: int) -> dict:
@@ -184,7 +209,7 @@ def summary(report: EpochReport) -> dict:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["train", "rooms", "loop", "hints", "language"])
+    parser.add_argument("what", choices=["train", "rooms", "skips", "loop", "hints", "language"])
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--store")
@@ -195,6 +220,8 @@ if __name__ == "__main__":
             measured = train(options.steps or 300_000, options.store)
         case "rooms":
             measured = rooms(options.seeds or 10, options.store)
+        case "skips":
+            measured = skips(options.seeds or 10)
         case "loop":
             measured = loop(options.steps or 12_288, options.seeds or 2)
         case "hints":

@@ -105,6 +105,7 @@ class Slow(EmbeddedPlanner):
         return future
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame_skip", [4, 8, 16])
 @pytest.mark.parametrize("planner", [EmbeddedPlanner, Slow])
 def test_a_takeover_plays_again_as_it_was_played(tmp_path, frame_skip, planner):

@@ -26,6 +26,7 @@ from questloop.planner.executor import Abort, Executor
 from questloop.planner.modes import ModeRules, ModeState
 from questloop.planner.plan import InvalidPlan, Plan, in_words
 from questloop.planner.view import Scene, is_dialog_state, puzzle_of
+from questloop.planner.wanted import Wanted
 from questloop.telemetry import metrics
 
 MAX_PLANS = 12
@@ -108,6 +109,7 @@ class Takeovers:
         self._ended: list[Ended] = []
         self._row = 0  # steps since `take_ended`
         self._puzzles = _PuzzleTable(game.profile)
+        self._wanted = Wanted(game.num_slots, game.profile)
         self.latest = TakeoverReport()  # since `report` was called
 
     def act(
@@ -115,7 +117,7 @@ class Takeovers:
     ) -> None:
         """Overwrite `action[N]` and clear `mask[N]` where a plan is played; `mode[N]` says which kind."""
         dialog = self._game.columns.text_active
-        puzzle = self._puzzles(self._game.columns)
+        puzzle = self._riddles()
         for slot in range(self._game.num_slots):
             if slot not in self._playing and not self._observe(slot, bool(dialog[slot]), bool(puzzle[slot])):
                 continue
@@ -133,6 +135,7 @@ class Takeovers:
 
     def ended(self, slots: NDArray[np.intp]) -> None:
         """The episodes of `slots` are over; new ones have begun."""
+        self._wanted.forget(slots)
         for slot in slots.tolist():
             self._stop(slot, EPISODE_OVER, past=1)
             self._states[slot] = ModeState(self._rules)
@@ -153,6 +156,7 @@ class Takeovers:
         """
         for slot in list(self._playing):
             self._stop(slot, CUT)
+        self._wanted.forget()
         return {
             "ended": [each.to_json() for each in self._ended],
             "modes_in_frames": [
@@ -167,6 +171,7 @@ class Takeovers:
         self._ended = [Ended.from_json(each) for each in state.get("ended", ())]
         self._game.batch.paused.clear()
         self._game.batch.scripts.clear()
+        self._wanted.forget()
         self._states = [
             ModeState(self._rules, MODES[mode], MODES[candidate], streak, cooldown, spent)
             for mode, candidate, streak, cooldown, spent in _modes_in_frames(state, self._frame_skip)
@@ -174,6 +179,15 @@ class Takeovers:
 
     def close(self) -> None:
         self._planner.close()
+
+    def _riddles(self) -> NDArray[np.bool_]:
+        """Where the hero stands before a riddle that the quest asks for, or in a fight that was begun."""
+        columns = self._game.columns
+        puzzle, begun = self._puzzles(columns), self._wanted.watch(columns)
+        for slot in np.flatnonzero(puzzle & ~begun).tolist():
+            if slot not in self._playing and not self._states[slot].cooldown:
+                puzzle[slot] = self._wanted(columns, slot, partial(self._scene, slot))
+        return puzzle
 
     # One slot
 
