@@ -63,7 +63,7 @@ class Replay:
         script = self.scripts.get(step)
         if script is None:
             return [(int(self.action[step]), frames)]
-        return list(zip(script, parts(frames), strict=bool(script)))
+        return list(zip(script, parts(frames), strict=False))
 
 
 def scripts_to_json(scripts: Mapping[int, bytes]) -> dict[str, str]:
