@@ -57,6 +57,29 @@ def test_more_folds_of_the_same_comparisons_make_a_narrower_interval_than_one_of
     assert narrow.high - narrow.low < 0.6 * (wide.high - wide.low)
 
 
+@pytest.mark.parametrize("alike", ["one segment", "one episode", "the episodes of one kind"])
+def test_what_stands_out_among_equal_labels_is_one_draw_however_often_it_is_compared(alike):
+    """Scores equal but for an outlier, or alike within episodes; values at random, alike within episodes."""
+    rng = np.random.default_rng(3)
+    episode = np.repeat(np.arange(30), 8)
+    fold = episode % 5
+    a, b = np.triu_indices(240, k=1)
+    a, b = a[fold[a] == fold[b]], b[fold[a] == fold[b]]
+    out = 0
+    for _ in range(100):
+        score = np.zeros(240)
+        chosen = rng.integers(30, size=1 if alike == "one episode" else 6)
+        if alike == "one segment":
+            score[rng.integers(240)] = 1
+        else:
+            score[np.isin(episode, chosen)] = 1
+        value = rng.normal(size=30)[episode] + 0.3 * rng.normal(size=240)
+        label = (1 + np.sign(score[a] - score[b]).astype(np.float32)) / 2
+        got = accuracy(value, Preferences(a, b, label, np.ones(len(a), np.float32)), episode, fold, rng)
+        out += got.low > 0.5
+    assert out <= 7
+
+
 def test_outcomes_are_compared_where_known_and_different():
     outcome = np.array([1.0, np.nan, 0.0, 1.0, 5.0])
     truth = by_outcome(outcome, np.array([0, 0, 0, 0, 1]))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from questloop.errors import BadDataError
-from questloop.reward_model.network import Ensemble, Reading, RewardModel
+from questloop.reward_model.network import Ensemble, Measured, Reading, RewardModel, _digest
 from questloop.rewards.shaping import Potential, shaping
 
 SIZE = 12
@@ -20,7 +20,7 @@ def model(seed=0, factor=1.0, constant=0.0, **values):
     ensemble.weights[-1].data *= factor
     ensemble.biases[-1].data += constant * torch.arange(1.0, 6)[:, None, None]
     reference = torch.randn(500, SIZE, generator=torch.Generator().manual_seed(1))
-    options = {"reading": Reading.MEAN, "observation_version": 3, "accuracy": 0.8, "accuracy_low": 0.7}
+    options = {"reading": Reading.MEAN, "observation_version": 3}
     return RewardModel(ensemble, reference, **(options | values))
 
 
@@ -94,9 +94,27 @@ def test_a_model_comes_back_from_its_file_whole(obs):
     np.testing.assert_array_equal(loaded(obs), written(obs))
     assert loaded.sha256 == written.sha256
     assert (loaded.reading, loaded.observation_version) == (Reading.MEAN, 3)
+    assert np.isnan([loaded.accuracy, loaded.accuracy_low, loaded.trust, loaded.trust_low]).all()
+    measured = RewardModel.load(written.with_measures(Measured(0.8, 0.7, 0.9, 0.6)).to_bytes())
+    assert (measured.accuracy, measured.accuracy_low, measured.trust, measured.trust_low) == (
+        0.8,
+        0.7,
+        0.9,
+        0.6,
+    )
+
+
+def test_a_model_of_before_has_no_trust_and_its_accuracy():
+    """It names accuracies against what followed, which nothing reads any more."""
+    content = torch.load(io.BytesIO(model().to_bytes()), weights_only=True)
+    for name in ("trust", "trust_low", "digest"):
+        del content[name]
+    content |= {"accuracy": 0.8, "accuracy_low": 0.7, "gold_accuracy": 0.6, "gold_high": 0.7}
+    buffer = io.BytesIO()
+    torch.save({**content, "digest": _digest(content)}, buffer)
+    loaded = RewardModel.load(buffer.getvalue())
     assert (loaded.accuracy, loaded.accuracy_low) == (0.8, 0.7)
-    measured = RewardModel.load(written.measured(0.8, 0.7, 0.6, 0.65).to_bytes())
-    assert (measured.accuracy_low, measured.gold_accuracy, measured.gold_high) == (0.7, 0.6, 0.65)
+    assert np.isnan(loaded.trust)
 
 
 def test_equal_models_make_equal_files():

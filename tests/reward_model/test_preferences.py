@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from questloop.errors import BadDataError
+from questloop.reward_model.folds import split
 from questloop.reward_model.measures import accuracy
 from questloop.reward_model.preferences import (
     POINTS,
@@ -13,7 +14,6 @@ from questloop.reward_model.preferences import (
     ScoredSegment,
     pool,
     preferences,
-    split,
 )
 
 
@@ -94,14 +94,13 @@ def test_there_are_no_more_pairs_than_the_limit(n):
 
 @given(st.integers(1, 30), st.integers(0, 2**31))
 @settings(max_examples=40)
-def test_an_episode_is_in_one_fold_and_folds_hold_equally_many(episodes, seed):
+def test_a_group_of_episodes_is_in_one_fold_and_folds_hold_equally_many(episodes, seed):
     rng = np.random.default_rng(seed)
-    episode = rng.integers(0, episodes, 60) * 3 + 1
-    fold = split(episode, 5, rng)
-    pairs = set(zip(episode.tolist(), fold.tolist(), strict=True))
-    assert len(pairs) == len(np.unique(episode))
-    counts = [sum(each == member for _, each in pairs) for member in range(5)]
-    assert max(counts) - min(counts) <= 1
+    group = rng.integers(0, episodes, episodes)
+    fold = split(group, 5, rng)
+    assert len({*zip(group.tolist(), fold.tolist(), strict=True)}) == len(np.unique(group))
+    counts = np.bincount(fold, minlength=5)
+    assert counts.max() - counts.min() <= np.bincount(group).max()
 
 
 @pytest.mark.parametrize("lengths", ["mostly whole", "all lengths", "score is the length"])

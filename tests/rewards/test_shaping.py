@@ -84,27 +84,25 @@ def _greedy(gamma: float, phi: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "low", "value"), [(1.0, 0.99, 2.0), (0.75, 0.7, 1.0), (0.6, 0.5, 0.0), (0.3, 0.2, 0.0)]
+    ("trust", "low", "value"), [(1.0, 0.99, 2.0), (0.75, 0.7, 1.0), (0.6, 0.5, 0.0), (0.3, 0.2, 0.0)]
 )
-def test_the_weight_follows_accuracy_above_chance(accuracy, low, value):
-    assert annealed(2.0, accuracy, low).value == pytest.approx(value)
+def test_the_weight_follows_trust_above_chance(trust, low, value):
+    assert annealed(2.0, trust, low, 0.6, 0.55).value == pytest.approx(value)
 
 
 @pytest.mark.parametrize(("accuracy", "low"), [(0.52, 0.47), (0.4, 0.3), (float("nan"), float("nan"))])
 def test_a_model_no_better_than_chance_is_off_and_says_so(accuracy, low):
-    weight = annealed(1.0, accuracy, low)
+    weight = annealed(1.0, 1.0, 0.99, accuracy, low)
     assert weight.value == 0
     assert weight.reason.startswith("off: held-out accuracy")
 
 
-@pytest.mark.parametrize(
-    ("gold", "high", "on"),
-    [(0.34, 0.45, False), (0.4, 0.499, False), (0.4, 0.5, True), (0.7, 0.8, True), (np.nan, np.nan, True)],
-)
-def test_what_followed_has_a_veto(gold, high, on):
-    weight = annealed(1.0, 0.75, 0.7, gold, high)
-    assert weight.value == (0.5 if on else 0)
-    assert on or weight.reason.startswith(f"off: held-out accuracy {gold:.3f} against what followed")
+@pytest.mark.parametrize(("trust", "low"), [(0.52, 0.47), (0.0, 0.0), (float("nan"), float("nan"))])
+def test_agreement_with_the_judges_alone_gives_no_weight(trust, low):
+    weight = annealed(1.0, trust, low, 0.99, 0.98)
+    assert weight.value == 0
+    assert weight.reason.startswith("off: ")
+    assert "milestone" in weight.reason
 
 
 def test_the_examples_in_the_docstrings_hold():

@@ -23,8 +23,8 @@ class Slope:
     observation_version: int = 1
     accuracy: float = 0.9
     accuracy_low: float = 0.8
-    gold_accuracy: float = float("nan")
-    gold_high: float = float("nan")
+    trust: float = 0.9
+    trust_low: float = 0.8
 
     def __call__(self, obs):
         return np.float32(self.factor) * obs[:, 0]
@@ -56,11 +56,11 @@ def test_a_model_no_better_than_chance_switches_itself_off_and_says_so():
     assert not shaper(np.ones((2, 3), np.float32)).any()
 
 
-def test_a_model_that_what_followed_speaks_against_switches_itself_off():
-    shaper = Shaper.of(Slope(gold_accuracy=0.4, gold_high=0.48), coef=1.0)
+@pytest.mark.parametrize("trust", [(0.1, 0.02), (0.55, 0.45), (float("nan"), float("nan"))])
+def test_a_model_that_agrees_with_its_judges_and_not_with_what_happened_is_off(trust):
+    shaper = Shaper.of(Slope(trust=trust[0], trust_low=trust[1]), coef=1.0)
     assert not shaper.active
-    assert "what followed" in shaper.reason
-    assert Shaper.of(Slope(gold_accuracy=0.45, gold_high=0.55), coef=1.0).active
+    assert "milestone" in shaper.reason
 
 
 def test_the_critic_moves_by_minus_the_potential_and_its_other_head_stays():

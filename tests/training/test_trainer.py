@@ -15,7 +15,7 @@ import torch
 from questloop.env.toys import Corridor
 from questloop.env.world import World
 from questloop.errors import BadDataError
-from questloop.reward_model.network import Ensemble, Reading, RewardModel
+from questloop.reward_model.network import Ensemble, Measured, Reading, RewardModel
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.store import open_store
@@ -85,8 +85,7 @@ def put_reward_model(store, epoch, seed):
         torch.randn(64, 6, generator=generator),
         reading=Reading.MEAN,
         observation_version=1,
-        accuracy=0.8,
-        accuracy_low=0.7,
+        measured=Measured(0.8, 0.7, 0.8, 0.7),
     )
     return store.put(keys.reward_model(epoch), model.to_bytes()).sha256
 

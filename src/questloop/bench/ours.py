@@ -15,7 +15,7 @@ import torch
 from questloop.env.world import game_world
 from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
 from questloop.game.start_states import StartStates
-from questloop.reward_model.network import Ensemble, Reading, RewardModel
+from questloop.reward_model.network import Ensemble, Measured, Reading, RewardModel
 from questloop.settings import load
 from questloop.storage import keys
 from questloop.storage.store import open_store
@@ -111,7 +111,6 @@ def _reward_model() -> bytes:
         torch.randn(256, OBSERVATION_SIZE, generator=generator),
         reading=Reading.MEAN,
         observation_version=OBSERVATION_VERSION,
-        accuracy=0.75,
-        accuracy_low=0.7,
+        measured=Measured(0.75, 0.7, 0.75, 0.7),
     )
     return model.to_bytes()

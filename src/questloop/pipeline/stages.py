@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
@@ -22,7 +24,8 @@ from questloop.telemetry import metrics
 from questloop.training.plan import EpochPlan, Progress
 
 if TYPE_CHECKING:
-    from questloop.reward_model.preferences import Preferences, ScoredSegment
+    from questloop.reward_model.evidence import EpisodeStates
+    from questloop.reward_model.preferences import ScoredSegment, Preferences
     from questloop.training.trainer import Trainer
 
 REWARD_MODEL_EPOCHS = 4
@@ -140,6 +143,7 @@ def reward_model(
         observation_version=OBSERVATION_VERSION,
         gamma=context.settings.training.gamma,
         seed=context.run.seed + epoch,
+        evidence=list(episodes_with_milestones(store, newest)),
         previous=previous,
         progress=progress or (lambda done, total: None),
     )
@@ -179,8 +183,28 @@ def scored_segments(store: Store, epochs: Iterable[int]) -> Iterator[ScoredSegme
                 score=line.weighted,
                 spread=_spread(line),
                 outcome=None if outcome is None else float(outcome),
-                milestones=len(view.states[-1]["state"].get("milestones", ())),
             )
+
+
+def episodes_with_milestones(store: Store, epochs: Iterable[int]) -> Iterator[EpisodeStates]:
+    """States of the epochs' exported segments, of every episode that reached a milestone in what is exported.
+
+    Judged or not: what happened is known without judges.
+    """
+    from questloop.reward_model.evidence import episode_states
+
+    reader = SegmentReader(store)
+    exported = {segment_id for epoch in epochs for segment_id in reader.list(epoch)}
+    records = {record.id: record for epoch in epochs for record in reader.episodes(epoch)}
+    for record in records.values():
+        parts = [entry for entry in record.segments if entry.segment_id in exported]
+        if not record.milestones or not parts:
+            continue
+        steps = np.concatenate([np.arange(e.first_step, e.first_step + e.frames) for e in parts])
+        observations = np.concatenate([reader.load(entry.segment_id).observations for entry in parts])
+        states = episode_states(record.id, steps, observations, record.milestones)
+        if states is not None:
+            yield states
 
 
 def compared_segments(store: Store, epochs: Iterable[int]) -> Preferences:

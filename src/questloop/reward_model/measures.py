@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from questloop.reward_model.preferences import Preferences
 
 RESAMPLES = 400
+DEALS = 200
 BINS = 10
 
 
@@ -47,16 +48,17 @@ def accuracy(
 ) -> Accuracy:
     """How often `value` f64 [S] orders the comparisons as their labels do; ties of the labels are left out.
 
-    `episode`, `fold`: i64 [S]; comparisons lie within a fold. The interval is 1.96 standard errors wide on
-    either side. Comparisons share segments and segments share episodes, so the error is the larger of a
-    bootstrap over episodes and that of unrelated rankings.
+    `episode`, `fold`: i64 [S]; comparisons lie within a fold, an episode too. The interval is 1.96 standard
+    errors wide on either side. Comparisons share segments and segments share episodes, so the error is the
+    larger of a bootstrap over episodes and of what the accuracy would be by chance, see `_chance_error`.
     """
     decided = held_out[held_out.label != 0.5]
     if not len(decided):
         return Accuracy.unknown()
     right = _ordered_right(value[decided.a] - value[decided.b], decided.label)
     error = max(
-        _chance_error(decided, fold), _bootstrap_error(right, episode[decided.a], episode[decided.b], rng)
+        _chance_error(value, decided, episode, fold, rng),
+        _bootstrap_error(right, episode[decided.a], episode[decided.b], rng),
     )
     mean = float(right.mean())
     low, high = max(mean - 1.96 * error, 0.0), min(mean + 1.96 * error, 1.0)
@@ -107,19 +109,47 @@ def _ordered_right(difference: NDArray[np.float64], label: NDArray[np.float32]) 
     return (np.sign(difference) * np.sign(label - 0.5) + 1) / 2
 
 
-def _chance_error(decided: Preferences, fold: NDArray[np.int64]) -> float:
-    """Standard error of the accuracy of unrelated rankings.
+def _chance_error(
+    value: NDArray[np.float64],
+    decided: Preferences,
+    episode: NDArray[np.int64],
+    fold: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> float:
+    """Deviation from one half of the accuracy of the same values, dealt anew to the episodes of each fold.
 
-    Kendall's tau = 2 accuracy - 1 of n segments has the variance `2 (2n + 5) / (9 n (n - 1))` then (Kendall
-    1938); folds are independent and count by their comparisons.
+    A permutation test (Good 2005, "Permutation, parametric and bootstrap tests of hypotheses") that moves
+    whole episodes. Where one segment stands out and all others are equal, every comparison has that segment:
+    their number says nothing, and this error is that of one draw.
     """
-    shares, variances = [], []
-    for each in np.unique(fold[decided.a]):
-        inside = decided[fold[decided.a] == each]
-        n = len(np.unique([inside.a, inside.b]))
-        shares.append(len(inside) / len(decided))
-        variances.append(2 * (2 * n + 5) / (9 * n * (n - 1)) / 4)
-    return float(np.sqrt(np.square(shares) @ np.array(variances)))
+    deal = _Deal(episode, fold)
+    values = (value[deal(rng)] for _ in range(DEALS))
+    chance = [_ordered_right(v[decided.a] - v[decided.b], decided.label).mean() - 0.5 for v in values]
+    return float(np.sqrt(np.mean(np.square(chance))))
+
+
+class _Deal:
+    """Gives every episode the segments of an episode of its fold, in order, from the first again where it has
+    more of them."""
+
+    def __init__(self, episode: NDArray[np.int64], fold: NDArray[np.int64]) -> None:
+        _, self._of, count = np.unique(episode, return_inverse=True, return_counts=True)
+        self._order = np.argsort(self._of, kind="stable")
+        self._first = np.cumsum(count) - count
+        self._count = count
+        self._place = np.empty(len(episode), np.int64)
+        self._place[self._order] = np.arange(len(episode)) - np.repeat(self._first, count)
+        self._fold = fold[self._order][self._first]
+
+    def __call__(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Index i64 [S] of the segment whose value each segment is given."""
+        given = np.empty(len(self._fold), np.int64)
+        for each in np.unique(self._fold):
+            inside = np.flatnonzero(self._fold == each)
+            given[inside] = rng.permutation(inside)
+        other = given[self._of]
+        index: NDArray[np.int64] = self._order[self._first[other] + self._place % self._count[other]]
+        return index
 
 
 def _bootstrap_error(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -74,6 +74,21 @@ class Scale:
     total_std: float
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a model was found to be worth on episodes that the measured member did not see.
+
+    `accuracy`: share of comparisons that it orders as the judges do. `trust`: share of the pairs of states of
+    one episode, before and after a milestone, that it orders as they happened. `_low`: lower ends of their
+    95% intervals. NaN: not known.
+    """
+
+    accuracy: float = float("nan")
+    accuracy_low: float = float("nan")
+    trust: float = float("nan")
+    trust_low: float = float("nan")
+
+
 class RewardModel:
     """A trained model at play: a standardised, frozen potential of the state.
 
@@ -89,20 +104,14 @@ class RewardModel:
         *,
         reading: Reading,
         observation_version: int,
-        accuracy: float = float("nan"),
-        accuracy_low: float = float("nan"),
-        gold_accuracy: float = float("nan"),
-        gold_high: float = float("nan"),
+        measured: Measured | None = None,
     ) -> None:
         """`reference`: f32 [B, D], observations whose potentials have mean 0 and deviation 1."""
         self.ensemble = ensemble.requires_grad_(False)
         self.reference = reference
         self.reading = reading
         self.observation_version = observation_version
-        self.accuracy = accuracy
-        self.accuracy_low = accuracy_low
-        self.gold_accuracy = gold_accuracy
-        self.gold_high = gold_high
+        self.measured = measured or Measured()
         self._scale = _scale(self.ensemble(reference))
 
     @cached_property
@@ -110,21 +119,32 @@ class RewardModel:
         """SHA-256 of the file that it was loaded from, else of what `to_bytes` makes."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
-    def measured(
-        self, accuracy: float, accuracy_low: float, gold_accuracy: float, gold_high: float
-    ) -> RewardModel:
-        """The same model with its held-out accuracy against the judges, the lower end of that one's 95%
-        interval, and its accuracy against known outcomes with the upper end of that one's."""
+    def with_measures(self, measured: Measured) -> RewardModel:
+        """The same model, with what it was found to be worth."""
         return RewardModel(
             self.ensemble,
             self.reference,
             reading=self.reading,
             observation_version=self.observation_version,
-            accuracy=accuracy,
-            accuracy_low=accuracy_low,
-            gold_accuracy=gold_accuracy,
-            gold_high=gold_high,
+            measured=measured,
         )
+
+    @property
+    def accuracy(self) -> float:
+        """See `Measured`; so the three that follow."""
+        return self.measured.accuracy
+
+    @property
+    def accuracy_low(self) -> float:
+        return self.measured.accuracy_low
+
+    @property
+    def trust(self) -> float:
+        return self.measured.trust
+
+    @property
+    def trust_low(self) -> float:
+        return self.measured.trust_low
 
     def __call__(self, obs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Potentials f32 [B] of observations f32 [B, D]."""
@@ -146,10 +166,7 @@ class RewardModel:
             "format": FORMAT,
             "observation_version": self.observation_version,
             "reading": self.reading.value,
-            "accuracy": self.accuracy,
-            "accuracy_low": self.accuracy_low,
-            "gold_accuracy": self.gold_accuracy,
-            "gold_high": self.gold_high,
+            **asdict(self.measured),
             "reference": self.reference,
             "ensemble": dict(self.ensemble.state_dict()),
         }
@@ -188,11 +205,11 @@ class RewardModel:
             content["reference"],
             reading=Reading(content["reading"]),
             observation_version=made_for,
-            accuracy=content["accuracy"],
-            accuracy_low=content["accuracy_low"],
-            gold_accuracy=content.get("gold_accuracy", float("nan")),  # files of before have none
-            gold_high=content.get("gold_high", float("nan")),
+            measured=Measured(**{name: content[name] for name in _MEASURES if name in content}),
         )
+
+
+_MEASURES = tuple(field.name for field in fields(Measured))  # files of before have no trust
 
 
 def _read(data: bytes, name: str) -> dict[str, Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from questloop.errors import BadDataError
+from questloop.reward_model.folds import same_play
 
 POINTS = 32
 MAX_PAIRS = 100_000
@@ -22,7 +24,7 @@ class ScoredSegment:
 
     `observations`: f32 [L, 128], what the policy saw. `score`: the judges' weighted score, 0..1. `spread`:
     deviation of their votes, 0 where they agree. `outcome`: what is known to have followed and no judge saw,
-    larger is better, or None. `milestones`: how many hold at its end, or None.
+    larger is better, or None.
     """
 
     episode: str
@@ -30,7 +32,6 @@ class ScoredSegment:
     score: float
     spread: float = 0.0
     outcome: float | None = None
-    milestones: int | None = None
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Pool:
     """S segments of equal shape, which training can draw from quickly.
 
     `points`: f32 [S, POINTS, D], observations at even distances, the first and the last among them.
-    `length`, `episode` (a number), `score`, `spread`, `outcome` and `milestones` (NaN: unknown): [S].
+    `length`, `episode` (index into `episodes`), `score`, `spread` and `outcome` (NaN: unknown): [S].
     """
 
     points: NDArray[np.float32]
@@ -47,10 +48,15 @@ class Pool:
     score: NDArray[np.float64]
     spread: NDArray[np.float64]
     outcome: NDArray[np.float64]
-    milestones: NDArray[np.float64]
+    episodes: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.length)
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """Group i64 of every episode: episodes in which the same was played are one."""
+        return same_play(self.points, self.episode, len(self.episodes))
 
 
 @dataclass(frozen=True)
@@ -102,9 +108,9 @@ def pool(segments: Iterable[ScoredSegment]) -> Pool:
         at = np.linspace(0, len(observations) - 1, POINTS).round().astype(np.int64)
         points.append(observations[at])
         lengths.append(len(observations))
-        followed = [np.nan if value is None else value for value in (segment.outcome, segment.milestones)]
+        followed = np.nan if segment.outcome is None else segment.outcome
         episode = episodes.setdefault(segment.episode, len(episodes))
-        numbers.append((episode, segment.score, segment.spread, *followed))
+        numbers.append((episode, segment.score, segment.spread, followed))
         if not (np.isfinite(points[-1]).all() and np.isfinite(numbers[-1][1:3]).all()):
             raise BadDataError(
                 f"judged segment {index} of {segment.episode}: an observation, score or spread is not finite"
@@ -112,13 +118,7 @@ def pool(segments: Iterable[ScoredSegment]) -> Pool:
     if not points:
         raise BadDataError("no judged segments: run `questloop evaluate` first")
     episode, *known = np.array(numbers, np.float64).T
-    return Pool(np.stack(points), np.array(lengths), episode.astype(np.int64), *known)
-
-
-def split(episode: NDArray[np.int64], folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Fold i64 [S] of every segment; folds hold about equally many episodes, and none is ever split."""
-    episodes, index = np.unique(episode, return_inverse=True)
-    return (rng.permutation(len(episodes)) % folds)[index]
+    return Pool(np.stack(points), np.array(lengths), episode.astype(np.int64), *known, tuple(episodes))
 
 
 def preferences(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from questloop.reward_model import measures
+from questloop.reward_model.evidence import EpisodeStates, Trust, trust
 from questloop.reward_model.fit import MAX_STEPS, evaluate, fit, roles
+from questloop.reward_model.folds import split
 from questloop.reward_model.measures import Accuracy, CalibrationBin
-from questloop.reward_model.network import MEMBERS, Reading, RewardModel
+from questloop.reward_model.network import MEMBERS, Measured, Reading, RewardModel
 from questloop.reward_model.preferences import (
     MAX_PAIRS,
     Pool,
@@ -25,27 +27,24 @@ from questloop.reward_model.preferences import (
     ScoredSegment,
     pool,
     preferences,
-    split,
 )
 
 READING = Reading.DIFFERENCE
 REFERENCE_SIZE = 1024
-GOLD_COMPARISONS = 20
-"""known, different outcomes below this number say nothing about a model"""
 
 
 @dataclass(frozen=True)
 class ReadingReport:
     """A reading on held-out episodes.
 
-    Accuracy of segments' values against the judges and against known outcomes (gold); of R as a potential,
-    in ordering the ends of segments by the milestones that hold there, which is what shaping needs; Brier
-    score and calibration of P(a is better) against the judges; the training steps taken.
+    Accuracy of segments' values against the judges and against known outcomes (gold); trust in R as a
+    potential, which is what shaping needs; Brier score and calibration of P(a is better) against the judges;
+    the training steps taken.
     """
 
     judges: Accuracy
     gold: Accuracy
-    potential: Accuracy
+    trust: Trust
     brier: float
     calibration: list[CalibrationBin]
     steps: int
@@ -84,6 +83,11 @@ class RewardModelReport:
         """Against known outcomes, of the reading in use."""
         return self.readings[self.reading].gold
 
+    @property
+    def trust(self) -> Trust:
+        """Against the milestones of episodes, of the reading in use."""
+        return self.readings[self.reading].trust
+
     def to_json(self) -> dict[str, Any]:
         """Plain values, None for what could not be measured."""
         plain: dict[str, Any] = _without_nan(asdict(self))
@@ -96,6 +100,7 @@ def train_reward_model(
     observation_version: int,
     gamma: float,
     seed: int,
+    evidence: Sequence[EpisodeStates] = (),
     comparisons: Preferences | None = None,
     previous: RewardModel | None = None,
     reading: Reading = READING,
@@ -108,6 +113,7 @@ def train_reward_model(
         observation_version: layout of their observations.
         gamma: the learner's discount.
         seed: of every random choice. The same seed and segments give the same file.
+        evidence: states of episodes that reached milestones; nothing is learned from it.
         comparisons: judged side by side, in place of those that are made from scores.
         previous: the model of the epoch before: its reference set is kept, drift is measured on it.
         reading: what a segment is worth. The other one is trained too, for the report.
@@ -117,12 +123,21 @@ def train_reward_model(
     """
     with _one_thread():
         return _train(
-            pool(segments), observation_version, gamma, seed, comparisons, previous, reading, progress
+            pool(segments),
+            evidence,
+            observation_version,
+            gamma,
+            seed,
+            comparisons,
+            previous,
+            reading,
+            progress,
         )
 
 
 def _train(
     data: Pool,
+    evidence: Sequence[EpisodeStates],
     observation_version: int,
     gamma: float,
     seed: int,
@@ -132,9 +147,12 @@ def _train(
     progress: Callable[[int, int], None],
 ) -> tuple[RewardModel, RewardModelReport]:
     rng = np.random.default_rng(seed)
-    fold = split(data.episode, MEMBERS, rng)
+    fold_of = split(data.groups, MEMBERS, rng)
+    fold = fold_of[data.episode]
     learned = preferences(data, np.arange(len(data)), rng) if comparisons is None else comparisons
-    held_out = _held_out(data, fold, learned, comparisons, rng)
+    taught = np.flatnonzero(roles(fold, learned)[0].any(axis=1))
+    held_out = _held_out(data, fold, taught, comparisons, rng)
+    known = _held_out_evidence(evidence, dict(zip(data.episodes, fold_of.tolist(), strict=True)), taught)
     reference = _reference(data, previous, observation_version, rng)
     total = MAX_STEPS * len(Reading)
     models: dict[Reading, RewardModel] = {}
@@ -143,11 +161,10 @@ def _train(
         tell = partial(_tell, progress, index * MAX_STEPS, total)
         ensemble, steps = fit(data, fold, learned, reading=kind, gamma=gamma, seed=seed, progress=tell)
         model = RewardModel(ensemble, reference, reading=kind, observation_version=observation_version)
-        reports[kind] = _measure(model, data, fold, held_out, gamma, rng, steps)
-        judges, gold = reports[kind].judges, reports[kind].gold
-        if gold.comparisons < GOLD_COMPARISONS:
-            gold = Accuracy.unknown()
-        models[kind] = model.measured(judges.value, judges.low, gold.value, gold.high)
+        trusted = _trust(model, known, rng)
+        reports[kind] = _measure(model, data, fold, held_out, gamma, rng, steps, trusted)
+        judges = reports[kind].judges
+        models[kind] = model.with_measures(Measured(judges.value, judges.low, trusted.value, trusted.low))
     progress(total, total)
     model = models[reading]
     moved, correlation = _drift(previous, model)
@@ -186,18 +203,16 @@ def _tell(progress: Callable[[int, int], None], before: int, total: int, step: i
 def _held_out(
     data: Pool,
     fold: NDArray[np.int64],
-    learned: Preferences,
+    taught: NDArray[np.int64],
     comparisons: Preferences | None,
     rng: np.random.Generator,
 ) -> Preferences:
     """Comparisons within each fold whose member learned anything."""
-    trains, _ = roles(fold, learned)
-    measurable = np.flatnonzero(trains.any(axis=1))
     if comparisons is not None:
         inside = fold[comparisons.a] == fold[comparisons.b]
-        return comparisons[inside & np.isin(fold[comparisons.a], measurable)]
+        return comparisons[inside & np.isin(fold[comparisons.a], taught)]
     limit = MAX_PAIRS // MEMBERS
-    made = [preferences(data, np.flatnonzero(fold == member), rng, limit) for member in measurable]
+    made = [preferences(data, np.flatnonzero(fold == member), rng, limit) for member in taught]
     return Preferences.joined(made)
 
 
@@ -220,24 +235,42 @@ def _measure(
     gamma: float,
     rng: np.random.Generator,
     steps: int,
+    trusted: Trust,
 ) -> ReadingReport:
     """Each segment has the value that the member gives it that never saw its fold."""
     points, own = torch.from_numpy(data.points), (fold, np.arange(len(data)))
     value = evaluate(model.ensemble, points, model.reading, gamma).numpy()[own].astype(np.float64)
-    end = model.ensemble(points[:, -1]).numpy()[own].astype(np.float64)
-    outcomes, milestones = (
-        truth[np.isin(fold[truth.a], fold[held_out.a])]
-        for truth in (measures.by_outcome(known, fold) for known in (data.outcome, data.milestones))
-    )
+    outcomes = measures.by_outcome(data.outcome, fold)
+    outcomes = outcomes[np.isin(fold[outcomes.a], fold[held_out.a])]
     predicted = expit(value[held_out.a] - value[held_out.b])
     return ReadingReport(
         judges=measures.accuracy(value, held_out, data.episode, fold, rng),
         gold=measures.accuracy(value, outcomes, data.episode, fold, rng),
-        potential=measures.accuracy(end, milestones, data.episode, fold, rng),
+        trust=trusted,
         brier=measures.brier(predicted, held_out.label),
         calibration=measures.calibration(predicted, held_out.label),
         steps=steps,
     )
+
+
+_Known = list[tuple[int, EpisodeStates]]
+
+
+def _held_out_evidence(
+    evidence: Sequence[EpisodeStates], fold_of: Mapping[str, int], taught: NDArray[np.int64]
+) -> _Known:
+    """Each episode with the member that never saw it, any of them where none did; only members that learned
+    anything, since the others are as they were drawn."""
+    members = [fold_of.get(states.episode, index % MEMBERS) for index, states in enumerate(evidence)]
+    return [pair for pair in zip(members, evidence, strict=True) if pair[0] in taught]
+
+
+def _trust(model: RewardModel, known: _Known, rng: np.random.Generator) -> Trust:
+    values = [
+        model.ensemble(torch.from_numpy(states.observations))[member].numpy().astype(np.float64)
+        for member, states in known
+    ]
+    return trust([states for _, states in known], values, rng)
 
 
 def _drift(previous: RewardModel | None, model: RewardModel) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,12 +34,13 @@ class Potential(Protocol):
         """Lower end of the 95% interval of `accuracy`."""
 
     @property
-    def gold_accuracy(self) -> float:
-        """Share of held-out pairs that it orders by what followed them, 0..1; NaN: too few are known."""
+    def trust(self) -> float:
+        """Share of pairs of states of one held-out episode, before and after a milestone, that it orders as
+        they happened, 0..1; NaN: no episode is known that reached one."""
 
     @property
-    def gold_high(self) -> float:
-        """Upper end of the 95% interval of `gold_accuracy`."""
+    def trust_low(self) -> float:
+        """Lower end of the 95% interval of `trust`."""
 
     def __call__(self, obs: NDArray[np.float32], /) -> NDArray[np.float32]:
         """Potentials f32 [B] of observations f32 [B, 128], about 1 in scale."""
@@ -75,34 +77,34 @@ def shaping(
 
 
 def annealed(
-    coef: float,
-    accuracy: float,
-    accuracy_low: float,
-    gold_accuracy: float = float("nan"),
-    gold_high: float = float("nan"),
+    coef: float, trust: float, trust_low: float, accuracy: float, accuracy_low: float
 ) -> ShapingWeight:
-    """Weight of the shaping reward: `coef * (2 accuracy - 1)`, and 0 unless accuracy is surely above chance.
+    """Weight of the shaping reward: `coef * (2 trust - 1)`, and 0 unless trust is surely above chance.
 
-    It is 0 as well where accuracy against what followed is known and surely below chance: the model agrees
-    with its judges, and they were wrong.
+    Agreement with the judges gives no weight, since they may be wrong; it takes the weight away where it is
+    not surely above chance. What was learned from nothing orders the two sides of a milestone the right way
+    round in every episode or in none, which one tosses a coin for.
 
-    >>> annealed(1.0, accuracy=0.75, accuracy_low=0.7)
-    ShapingWeight(value=0.5, reason='held-out accuracy 0.750')
-    >>> annealed(1.0, accuracy=0.52, accuracy_low=0.48).value
+    >>> annealed(1.0, trust=0.75, trust_low=0.6, accuracy=0.8, accuracy_low=0.7)
+    ShapingWeight(value=0.5, reason='0.750 of states before and after a milestone in the right order')
+    >>> annealed(1.0, trust=0.1, trust_low=0.05, accuracy=0.8, accuracy_low=0.7).value
     0.0
-    >>> annealed(1.0, accuracy=0.75, accuracy_low=0.7, gold_accuracy=0.34, gold_high=0.45).value
+    >>> annealed(1.0, trust=0.9, trust_low=0.8, accuracy=0.52, accuracy_low=0.48).value
     0.0
     """
+    if math.isnan(trust):
+        return ShapingWeight(0.0, "off: no held-out episode is known that reached a milestone")
+    if not trust_low > CHANCE:
+        return ShapingWeight(
+            0.0,
+            f"off: {trust:.3f} of states before and after a milestone in the right order is not better than "
+            f"chance (95% interval from {trust_low:.3f})",
+        )
     if not accuracy_low > CHANCE:
         return ShapingWeight(
             0.0,
-            f"off: held-out accuracy {accuracy:.3f} is not better than chance "
+            f"off: held-out accuracy {accuracy:.3f} against the judges is not better than chance "
             f"(95% interval from {accuracy_low:.3f})",
         )
-    if gold_high < CHANCE:
-        return ShapingWeight(
-            0.0,
-            f"off: held-out accuracy {gold_accuracy:.3f} against what followed is worse than chance "
-            f"(95% interval up to {gold_high:.3f}), though {accuracy:.3f} against the judges",
-        )
-    return ShapingWeight(coef * min(2 * accuracy - 1, 1.0), f"held-out accuracy {accuracy:.3f}")
+    reason = f"{trust:.3f} of states before and after a milestone in the right order"
+    return ShapingWeight(coef * (2 * trust - 1), reason)

@@ -36,17 +36,13 @@ class Shaper:
 
     @classmethod
     def of(cls, potential: Potential | None, coef: float) -> Shaper:
-        """Weighted by `coef` and the potential's held-out accuracies."""
+        """Weighted by `coef` and by how far the potential is to be trusted."""
         if coef == 0:
             return cls.off("off: SHAPING_COEF is 0")
         if potential is None:
             return cls.off()
         weight = annealed(
-            coef,
-            potential.accuracy,
-            potential.accuracy_low,
-            potential.gold_accuracy,
-            potential.gold_high,
+            coef, potential.trust, potential.trust_low, potential.accuracy, potential.accuracy_low
         )
         return cls(potential if weight.value else None, weight.value, weight.reason)
 
