@@ -22,6 +22,7 @@ from scipy.stats import bootstrap, trim_mean
 
 GOAL = "essence_1"
 REPEATS = 20_000
+_MEASURES = ("judges", "gold", "potential", "trust")  # of a reward model, old runs and new
 Run = dict[str, Any]
 
 
@@ -154,7 +155,7 @@ def compact(run: Run) -> Run:
         if "judges" in epoch:
             found["judges"] = {"alpha": epoch["judges"]["alpha"], "tau": epoch["judges"]["tau"]}
             reading = epoch["reward_model"]["readings"][epoch["reward_model"]["reading"]]
-            found["reward_model"] = {name: reading[name] for name in ("judges", "gold", "potential")}
+            found["reward_model"] = {name: reading[name] for name in _MEASURES if name in reading}
         epochs.append(found)
     return run | {"epochs": epochs}
 

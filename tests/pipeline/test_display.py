@@ -42,6 +42,7 @@ def test_the_closing_table_fits_a_terminal_of_80_columns():
         judge_tau=-0.123456,
         reward_model_accuracy=0.987654,
         gold_accuracy=0.87654,
+        trust=0.87654,
         steps_per_second=12_345.6,
     )
     text = io.StringIO()

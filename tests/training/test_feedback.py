@@ -5,10 +5,10 @@ import pytest
 import torch
 from ray.rllib.core.learner.training_data import TrainingData
 
+from questloop.episodes.boundary import Boundary
 from questloop.reward_model.evidence import episode_states
 from questloop.reward_model.preferences import ScoredSegment
 from questloop.reward_model.train import train_reward_model
-from questloop.rewards.boundary import Boundary
 from questloop.training.learner import as_rllib
 from questloop.training.shaper import Shaper
 

@@ -40,7 +40,7 @@ def test_it_trains_with_curiosity_and_shaping_on_the_vectors(settings, make_lear
 
     class Slope:
         sha256, observation_version, accuracy, accuracy_low = "a" * 64, 1, 0.9, 0.8
-        gold_accuracy, gold_high = 0.7, 0.8
+        trust, trust_low = 0.9, 0.8
 
         def __call__(self, obs):
             assert obs.shape[1] == 128

@@ -118,6 +118,8 @@ def _show(summary: Summary, document: dict[str, Any]) -> None:
     typer.echo(f"alpha {_figure(summary.alpha)} between the judges")
     typer.echo(f"tau {_figure(summary.tau.tau)} against what followed ({known})")
     typer.echo(f"Brier {brier} calibrated on held-out episodes, {raw} raw, {base} for always the base rate")
+    for name, reason in summary.unknown.items():
+        typer.echo(f"{name} is not known: {reason}")
 
 
 def _figure(value: float | None) -> str:

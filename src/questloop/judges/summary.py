@@ -70,6 +70,8 @@ class Summary(BaseModel):
     missing: dict[str, int] = Field(default_factory=dict)
     """segments without a score, by criterion"""
     judges: dict[str, JudgeSummary]
+    unknown: dict[str, str] = Field(default_factory=dict)
+    """why a figure is not known, by its name"""
     scores_sha256: str
     """digest of what two equal passes share"""
 
@@ -94,6 +96,9 @@ def summarise(
     for judge in judges.values():
         invalid.update(judge.invalid)
     missing = Counter(name.value for line in scores for name in line.missing)
+    agreement = alpha(scores)
+    weighted = tau({line.segment_id: line.weighted for line in scores}, outcomes)
+    calibration = calibrate(scores, outcomes)
     return Summary(
         epoch=epoch,
         segments=available,
@@ -102,9 +107,9 @@ def summarise(
         policy=policy,
         budget=budget,
         invalid=dict(sorted(invalid.items())),
-        alpha=alpha(scores),
-        tau=tau({line.segment_id: line.weighted for line in scores}, outcomes),
-        calibration=calibrate(scores, outcomes),
+        alpha=agreement,
+        tau=weighted,
+        calibration=calibration,
         latency_s=_percentiles([j.latency_s for line in scores for j in line.judges.values()]),
         tokens=prompt + completion,
         cached_tokens=sum(cached) if cached else None,
@@ -112,8 +117,28 @@ def summarise(
         fingerprints={name: judge.fingerprint for name, judge in judges.items()},
         missing=dict(sorted(missing.items())),
         judges=judges,
+        unknown=_unknown(agreement, weighted, calibration),
         scores_sha256=digest(scores),
     )
+
+
+def _unknown(agreement: float | None, weighted: Tau, calibration: Calibration | None) -> dict[str, str]:
+    found = {}
+    if agreement is None:
+        found["alpha"] = "no segment has the scores of two judges, or all of their scores are equal"
+    if weighted.n == 0:
+        found["tau"] = (
+            "of no judged segment is it known what followed: "
+            "none is followed by a whole window in its episode or by the game's end"
+        )
+    elif weighted.positive in (0, weighted.n):
+        with_milestone = "each" if weighted.positive else "none"
+        found["tau"] = f"of {weighted.n} known segments {with_milestone} was followed by a milestone"
+    elif weighted.tau is None:
+        found["tau"] = "all known segments have the same score"
+    if calibration is None:
+        found["brier"] = found.get("tau") or f"{weighted.n} known segments are too few to calibrate on"
+    return found
 
 
 def _judge(name: str, scores: Sequence[SegmentScores], outcomes: Mapping[str, bool]) -> JudgeSummary:

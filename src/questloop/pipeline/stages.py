@@ -25,7 +25,7 @@ from questloop.training.plan import EpochPlan, Progress
 
 if TYPE_CHECKING:
     from questloop.reward_model.evidence import EpisodeStates
-    from questloop.reward_model.preferences import ScoredSegment, Preferences
+    from questloop.reward_model.preferences import Preferences, ScoredSegment
     from questloop.training.trainer import Trainer
 
 REWARD_MODEL_EPOCHS = 4

@@ -41,6 +41,7 @@ def model_charts(book: RunBook) -> list[tuple[str, Markup]]:
             [
                 _accuracy("as the judges do", learned, "judges"),
                 _accuracy("as what followed", learned, "gold"),
+                _accuracy("as milestones of an episode", learned, "trust"),
             ],
         ),
         (
@@ -82,7 +83,8 @@ def _series(label: str, infos: Mapping[int, Any], read: Callable[[Any], float | 
 
 
 def _accuracy(label: str, learned: Mapping[int, Any], key: str) -> Line:
-    found = [_reading(info)[key] for info in learned.values()]
+    nothing = dict.fromkeys(("value", "low", "high"))  # of a version that did not measure it
+    found = [_reading(info).get(key, nothing) for info in learned.values()]
     values, low, high = ([item[name] for item in found] for name in ("value", "low", "high"))
     return Line(label, [float(epoch) for epoch in learned], values, low, high)
 

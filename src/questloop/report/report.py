@@ -38,7 +38,7 @@ _COLUMNS = [
     ("agreement", "alpha between judges"),
     ("outcomes", "tau of the score with what followed"),
     ("pairs", "reward model with judges"),
-    ("gold", "reward model with what followed"),
+    ("trust", "reward model with what happened"),
     ("steps/s", ""),
 ]
 """Heading and explanation, in the order of `table.COLUMNS`."""
@@ -86,6 +86,7 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
         planner=views.planner(played),
         takeovers=_takeovers(store, set(epochs) - gone),
         judges=views.judges(_info(store, judged[-1], Stage.EVALUATE)) if judged else [],
+        unknown=_info(store, judged[-1], Stage.EVALUATE).get("unknown", {}) if judged else {},
         segments=best_and_worst,
         calibration=views.calibration(model) if model else None,
         reward_model=views.reward_model(model) if model else [],

@@ -25,6 +25,7 @@ class Row:
     judge_tau: float | None  # Kendall's tau-b of the weighted score against known outcomes
     reward_model_accuracy: float | None  # held-out pairs, against the judges
     gold_accuracy: float | None  # held-out pairs, against known outcomes
+    trust: float | None  # states of held-out episodes before and after a milestone in the right order
     steps_per_second: float
 
     def to_json(self) -> dict[str, Any]:
@@ -43,7 +44,7 @@ COLUMNS = {
     "judge_agreement": "alpha",
     "judge_tau": "tau",
     "reward_model_accuracy": "pairs",
-    "gold_accuracy": "gold",
+    "trust": "trust",
     "steps_per_second": "steps/s",
 }
 
@@ -51,7 +52,8 @@ LEGEND = (
     "return: mean of the episodes that ended, unshaped; /1000: reward per 1000 steps; miles: milestones "
     "reached; shape: weight of the earlier epochs' reward model; alpha: Krippendorff's, between the judges; "
     "tau: Kendall's tau-b of their score against whether a new milestone followed; pairs: share of held-out "
-    "pairs that the reward model orders as the judges do; gold: the same against what followed."
+    "pairs that the reward model orders as the judges do; trust: share of states before and after a "
+    "milestone of a held-out episode that it orders rightly, from which the weight follows."
 )
 
 
@@ -83,6 +85,7 @@ def row(store: Store, epoch: int) -> Row:
         judge_tau=(judged.get("tau") or {}).get("tau"),
         reward_model_accuracy=(reading.get("judges") or {}).get("value"),
         gold_accuracy=(reading.get("gold") or {}).get("value"),
+        trust=(reading.get("trust") or {}).get("value"),
         steps_per_second=played["steps_per_second"],
     )
 

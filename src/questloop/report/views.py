@@ -253,7 +253,7 @@ def reward_model(info: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("reading in use", str(info["reading"])),
         ("accuracy against the judges", with_interval(reading["judges"])),
         ("accuracy against what followed", with_interval(reading["gold"])),
-        ("order of states by their milestones", with_interval(reading["potential"])),
+        *_trust(reading.get("trust")),
         *(
             (f"the other reading, {name}", with_interval(other["judges"]))
             for name, other in info["readings"].items()
@@ -265,6 +265,15 @@ def reward_model(info: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("segments, episodes", f"{info['segments']}, {info['episodes']}"),
         ("pairs learned from, held out", f"{info['learned']:,}, {info['held_out']:,}"),
     ]
+
+
+def _trust(trust: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Empty for a reward model of a version that measured none."""
+    if trust is None:
+        return
+    yield f"states before and after a milestone, {trust['episodes']} episodes", with_interval(trust)
+    for name, share in trust["milestones"].items():
+        yield f"the same around {name}", number(share)
 
 
 def frames(view: SegmentView) -> list[tuple[int, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +102,7 @@ def _around(
     """Each milestone between two stages that follow one another, and the share of their pairs."""
     found = []
     stages = np.unique(states.stage).tolist()
-    for before, after in zip(stages, stages[1:], strict=False):
+    for before, after in pairwise(stages):
         pairs = (states.stage[a] == before) & (states.stage[b] == after)
         found += [(name, float(right[pairs].mean())) for name in states.milestones[before:after]]
     return found

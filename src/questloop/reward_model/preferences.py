@@ -117,8 +117,10 @@ def pool(segments: Iterable[ScoredSegment]) -> Pool:
             )
     if not points:
         raise BadDataError("no judged segments: run `questloop evaluate` first")
-    episode, *known = np.array(numbers, np.float64).T
-    return Pool(np.stack(points), np.array(lengths), episode.astype(np.int64), *known, tuple(episodes))
+    episode, score, spread, outcome = np.array(numbers, np.float64).T
+    return Pool(
+        np.stack(points), np.array(lengths), episode.astype(np.int64), score, spread, outcome, tuple(episodes)
+    )
 
 
 def preferences(
