@@ -88,10 +88,12 @@ def rollouts(
     from questloop.pipeline.context import open_context
     from questloop.pipeline.display import Display
     from questloop.storage.keys import Stage
+    from questloop.training.cluster import require_gpu
     from questloop.training.trainer import Trainer
 
     settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
     number = settings.loop.epoch
+    require_gpu(settings.training)
     with (
         open_context(settings) as context,
         Trainer(settings, context.store) as trainer,

@@ -19,6 +19,7 @@ from questloop.report.report import write_report
 from questloop.report.table import Row, rows
 from questloop.settings import Settings
 from questloop.storage.keys import Stage
+from questloop.training.cluster import require_gpu
 from questloop.training.trainer import Trainer
 
 
@@ -50,6 +51,7 @@ def run_pipeline(
     """
     started = clock()
     deadline = started + settings.loop.run_hours * 3600
+    require_gpu(settings.training)
     with _stop_signals(), open_context(settings) as context, Trainer(settings, context.store) as trainer:
         display = display or Display(context)
         for epoch in _epochs(epochs):

@@ -32,6 +32,14 @@ class Curiosity:
             self.predictor = _network(size, HIDDEN, FEATURES)
         self._moments = RunningMoments(size)
         self._scale = ReturnScale(n, gamma)
+        self._device = torch.device("cpu")
+
+    def to(self, device: torch.device) -> Curiosity:
+        """Itself, with its networks on `device`; the statistics stay on the CPU."""
+        self.target.to(device)
+        self.predictor.to(device)
+        self._device = device
+        return self
 
     def warm_up(self, obs: NDArray[np.float32]) -> None:
         """Take a random agent's observations f32 [B, size] into the statistics; do so before any bonus."""
@@ -45,7 +53,8 @@ class Curiosity:
         """
         t, n, size = obs.shape
         flat = obs.reshape(t * n, size)
-        error = self._error(torch.from_numpy(np.require(flat, requirements=["C", "W"]))).numpy().reshape(t, n)
+        there = torch.from_numpy(np.require(flat, requirements=["C", "W"])).to(self._device)
+        error = self._error(there).cpu().numpy().reshape(t, n)
         self._moments.update(flat)
         return self._scale(error)
 

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import ray
+import torch
 
 import questloop
-from questloop.errors import UnavailableError
+from questloop.errors import UnavailableError, UsageError
 from questloop.settings import TrainingSettings
 from questloop.training.autoscale import Layout, choose_layout, machine_cores, machine_memory_mb
 
@@ -44,6 +45,18 @@ def start_ray(settings: TrainingSettings) -> Layout:
         cores = int(ray.cluster_resources().get("CPU", 1))
         return choose_layout(settings, cores, ray.cluster_resources().get("memory", 4e9) / 2**20)
     return choose_layout(settings, machine_cores(), machine_memory_mb())
+
+
+def require_gpu(settings: TrainingSettings) -> None:
+    """Raise `UsageError` where LEARNER_GPUS asks for what is not here."""
+    if settings.learner_gpus > 1:
+        raise UsageError(f"LEARNER_GPUS={settings.learner_gpus:g}: one learner uses one GPU; set 1")
+    if settings.learner_gpus and not torch.cuda.is_available():
+        built = f"has no CUDA (version {torch.__version__})" if torch.version.cuda is None else "sees none"
+        raise UsageError(
+            f"LEARNER_GPUS={settings.learner_gpus:g}: no GPU can be used here, since PyTorch {built}; "
+            "set LEARNER_GPUS=0, or run where `nvidia-smi` lists one and torch is a CUDA build"
+        )
 
 
 @contextmanager

@@ -52,6 +52,7 @@ class QuestLearner(PPOTorchLearner):
     """
 
     def build(self) -> None:
+        same_figures_on_a_gpu()
         super().build()
         self.minibatches = np.random.default_rng([self.config.seed or 0, 1])
         self.loss_weights = LossWeights(
@@ -63,7 +64,8 @@ class QuestLearner(PPOTorchLearner):
         self.curiosity = self._make_curiosity() if self.config.rnd_coef else None
         self.curiosity_warm = False
         self.whitened = not self.config.whiten
-        self._fitter = Fitter(THREADS)
+        # On a GPU one descent fills the device, and the interpreter is what two would wait for.
+        self._fitter = Fitter(1 if self._device.type == "cuda" else THREADS)
         self.shaper = Shaper.off()
         self._shaper_before: Shaper | None = None
         self.demonstrations: Sequence[Demonstration] = ()
@@ -290,10 +292,10 @@ class QuestLearner(PPOTorchLearner):
         if imitation is None:
             return torch.empty(0, dtype=torch.long)
         size = max(1, self.config.minibatch_size // IMITATED_SHARE)
-        return torch.from_numpy(self.minibatches.integers(len(imitation.action), size=size))
+        return self._tensor(self.minibatches.integers(len(imitation.action), size=size))
 
     def _shuffled(self, size: int) -> list[Tensor]:
-        order = torch.from_numpy(self.minibatches.permutation(size))
+        order = self._tensor(self.minibatches.permutation(size))
         return list(order.split(self.config.minibatch_size))
 
     def _surprise(self, vectors: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -306,7 +308,7 @@ class QuestLearner(PPOTorchLearner):
     def _make_curiosity(self) -> Curiosity:
         slots = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         size = self.config.features_size or self.config.observation_space.shape[0]
-        curiosity = Curiosity(slots, size, self.config.gamma, self.config.seed or 0)
+        curiosity = Curiosity(slots, size, self.config.gamma, self.config.seed or 0).to(self._device)
         self.optimizers["curiosity"] = torch.optim.Adam(
             curiosity.predictor.parameters(), lr=CURIOSITY_LR, fused=True
         )
@@ -339,6 +341,17 @@ class QuestLearner(PPOTorchLearner):
 
     def _tensor(self, array: NDArray) -> Tensor:
         return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self._device)
+
+
+def same_figures_on_a_gpu() -> None:
+    """Let a GPU multiply float32 as such, as the CPU does, and always in the same order.
+
+    PyTorch lets convolutions round to TF32's ten bits otherwise, and choose among algorithms by their speed.
+    """
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
 
 
 def as_rllib(batch: TrainBatch) -> MultiAgentBatch:

@@ -99,7 +99,7 @@ def refit_critic(network: Critic, obs: Tensor, change: Tensor, rng: np.random.Ge
     optimizer = torch.optim.Adam(network.critic_parameters(), lr=_REFIT_LR)
     residual = 1.0
     for _ in range(_REFIT_PASSES):
-        for rows in torch.from_numpy(rng.permutation(len(obs))).split(512):
+        for rows in torch.from_numpy(rng.permutation(len(obs))).to(obs.device).split(512):
             loss = (network.values(obs[rows]) - targets[rows]).square().sum(dim=1).mean()
             optimizer.zero_grad(set_to_none=True)
             loss.backward()

@@ -25,7 +25,7 @@ from questloop.telemetry import metrics
 from questloop.training.algorithm import QuestConfig, QuestPPO, Update
 from questloop.training.autoscale import Layout
 from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpoint, write_checkpoint
-from questloop.training.cluster import quiet_stderr, start_ray
+from questloop.training.cluster import quiet_stderr, require_gpu, start_ray
 from questloop.training.exports import Exports
 from questloop.training.imitation import demonstrations
 from questloop.training.meter import Averages, ReturnMeter, RoomMeter, chain_hashes
@@ -48,6 +48,7 @@ class Trainer:
     """
 
     def __init__(self, settings: Settings, store: Store, world: World | None = None) -> None:
+        require_gpu(settings.training)
         self.settings = settings
         self.store = store
         self.world = world or game_world(settings)
