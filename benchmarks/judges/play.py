@@ -198,7 +198,7 @@ def play(
     Into `pictures` go PNGs of every tenth step and of those after a change of room, text or health.
     """
     emulator.load(place.state)
-    encoder = Encoder(1)
+    encoder = Encoder(1, profile, STEP_FRAMES)
     reached = place.reached
     milestones: dict[str, int] = {}
     taps = np.zeros((most_steps, profile.layout.size), np.uint8)

@@ -53,7 +53,7 @@ class Trained:
     """A trained policy, its history beginning with the trial."""
 
     def __init__(self, player: Player) -> None:
-        self.player, self.encoder = player, Encoder(1)
+        self.player, self.encoder = player, Encoder(1, PROFILE, STEP_FRAMES)
         self.action = np.array([Action.NOP], np.uint8)
 
     def __call__(self, columns: Columns) -> int:

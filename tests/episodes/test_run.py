@@ -5,6 +5,8 @@ import pytest
 from questloop import settings
 from questloop.episodes.run import open_run, read_run, run_id
 from questloop.errors import BadDataError, UsageError
+from questloop.storage import keys
+from questloop.storage.commit import to_json
 from questloop.storage.keys import is_run_id
 from questloop.storage.store import open_store
 
@@ -23,6 +25,19 @@ def test_other_settings_are_refused_with_both_values(tmp_path, name, value):
     with pytest.raises(UsageError, match=f"{name}.*{value}") as caught:
         open_run(store, settings.load(flags={name: value}))
     assert "STORE_URL" in str(caught.value)
+
+
+def test_a_run_of_an_earlier_observation_is_read_but_not_gone_on_with(tmp_path):
+    """One line says what there is to do; nothing is written."""
+    store = open_store(str(tmp_path))
+    begun = open_run(store, settings.load())
+    old = begun.model_copy(update={"observation_version": begun.observation_version - 1})
+    store.put(keys.run(), to_json(old))
+    assert read_run(store) == old
+    with pytest.raises(BadDataError, match="begin a run in another STORE_URL") as caught:
+        open_run(store, settings.load())
+    assert "\n" not in str(caught.value)
+    assert read_run(store) == old
 
 
 def test_a_store_without_a_run_says_how_to_begin_one(tmp_path):

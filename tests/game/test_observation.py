@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as hnp
 
 from questloop.game.actions import Action
 from questloop.game.columns import Columns
-from questloop.game.observation import DIMENSIONS, INDEX, OBSERVATION_SIZE, Encoder, describe
+from questloop.game.observation import DIMENSIONS, INDEX, OBSERVATION_SIZE, QUEST_SIZE, Encoder, describe
+from questloop.game.profiles import mossgrove
 from questloop.game.profiles.oracle_of_seasons import PROFILE
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "observation.md"
@@ -28,7 +29,7 @@ def at(**values) -> Columns:
 
 
 def encode(*steps: Columns, actions=(), encoder: Encoder | None = None) -> np.ndarray:
-    encoder = encoder or Encoder(1)
+    encoder = encoder or Encoder(1, PROFILE, 4)
     out = np.full((1, OBSERVATION_SIZE), np.nan, np.float32)
     actions = [*actions, *[Action.NOP] * len(steps)]
     for columns, action in zip(steps, actions, strict=False):
@@ -56,8 +57,9 @@ def items(index: int, level: int) -> Columns:
     return columns
 
 
+LAST_GROUP = len(PROFILE.milestones) - 60
 NEAR = {"id": [9, 8, 7], "x": [88, 72, 8], "y": [56, 24, 120], "health": [4, 2, 8]}
-OFFSETS = [(row, column) for row in range(-2, 3) for column in range(-2, 3)]
+OFFSETS = [(row, column) for row in range(-2, 3) for column in range(-2, 3) if row or column]
 
 # name: (the steps that lead there, the value)
 CASES = {
@@ -65,28 +67,20 @@ CASES = {
     "y": ([at(y=88, large_room=True)], 88 / 176),
     "x_in_tile": ([at(x=75)], 11 / 15),
     "y_in_tile": ([at(y=50)], 2 / 15),
-    "room_column": ([at(room=0x3C)], 12 / 15),
-    "room_row": ([at(room=0x3C)], 3 / 15),
     "dungeon": ([at(dungeon=2)], 3 / 12),
-    "floor": ([at(floor=1)], 1 / 7),
     "season_warm": ([at(season=3)], -1),
     "season_growing": ([at(season=2)], -1),
     "health": ([at(health=6)], 0.5),
-    "max_health": ([at(max_health=40)], 0.5),
     "rupees": ([at(rupees=999)], 1),
     "bombs": ([at(bombs=9)], 0.5),
     "seeds": ([at(seeds=20)], np.log(21) / np.log(496)),
-    "keys_here": ([at(keys_here=1)], 0.25),
+    "keys_here": ([at(keys_here=1)], 1),
     "boss_key_here": ([at(boss_key_here=True)], 1),
-    "essences": ([at(essence_count=2)], 0.25),
     "text": ([at(text_active=True)], 1),
     "choice": ([at(text_choice=True)], 1),
     "menu": ([at(menu_open=2)], 1),
     "control": ([at(has_control=False)], 0),
-    "transition": ([at(transition=True)], 1),
-    "dying": ([at(game_over=True)], 1),
     "pushing": ([at(pushing=True)], 1),
-    "block_moving": ([at(block_moving=True)], 1),
     "carrying": ([at(carrying=True)], 1),
     "afloat": ([at(swimming=True)], -1),
     "height": ([at(height=-8)], 0.25),
@@ -98,12 +92,11 @@ CASES = {
     "room_item": ([at(room_flags=0x20)], 1),
     "room_doors": ([at(room_flags=0x03)], 0.5),
     "room_solved": ([at(room_flags=0xC0)], 1),
-    **{f"facing_{name}": ([at(direction=i)], 1) for i, name in enumerate(("up", "right", "down", "left"))},
+    "facing_x": ([at(direction=3)], -1),
+    "facing_y": ([at(direction=2)], 1),
     **{f"room_bit_{i}": ([at(room=1 << i)], 1) for i in range(8)},
-    "group_overworld": ([at(group=0)], 1),
     "group_second_world": ([at(group=1)], 1),
-    "group_tree": ([at(group=2)], 1),
-    "group_indoors": ([at(group=3)], 1),
+    "group_indoors": ([at(group=2)], 1),
     "group_dungeon": ([at(group=5)], 1),
     "group_side_scroll": ([at(group=6)], 1),
     **{f"item_{i}": ([items(i, 2)], 2 / 3) for i in range(16)},
@@ -113,13 +106,9 @@ CASES = {
     "enemy_0_health": ([enemies(**NEAR)], 0.25),
     "enemy_1_dx": ([enemies(id=[1, 0, 2], x=[72, 72, 40], y=[56, 56, 56])], -32 / 128),
     "enemy_1_dy": ([enemies(**NEAR)], -32 / 128),
-    "enemy_1_kind": ([enemies(**NEAR)], 8 / 127),
-    "enemy_1_health": ([enemies(**NEAR)], 2 / 16),
-    "enemy_2_dx": ([enemies(**NEAR)], -64 / 128),
-    "enemy_2_dy": ([enemies(**NEAR)], 64 / 128),
-    "enemy_2_kind": ([enemies(**NEAR)], 7 / 127),
-    "enemy_2_health": ([enemies(**NEAR)], 0.5),
     **{f"solid_{r:+d}_{c:+d}": ([solid(3 + r, 4 + c, 0x05)], 0.5) for r, c in OFFSETS},
+    **{f"quest_{i}": ([at(milestones=1 << 3 * i | 1 << (3 * i + 2))], 2 / 3) for i in range(QUEST_SIZE - 1)},
+    "quest_20": ([at(milestones=1 << 60)], 1 / LAST_GROUP),
     "room_up_visited": ([at(room=0x67), at()], 1),
     "room_right_visited": ([at(room=0x78), at()], 1),
     "room_down_visited": ([at(room=0x87), at()], 1),
@@ -130,8 +119,8 @@ CASES = {
     "tile_left_visited": ([at(x=56), at()], 1),
     "dx": ([at(), at(x=76)], 0.25),
     "dy": ([at(), at(y=52)], -0.25),
-    "since_tile": ([at()] * 65, 64 / 256),
-    "since_room": ([at()] * 65, 64 / 2048),
+    "since_tile": ([at()] * 65, 4 * 64 / 1024),
+    "since_room": ([at()] * 65, 4 * 64 / 8192),
 }
 
 
@@ -139,19 +128,50 @@ CASES = {
 def test_every_dimension_has_a_state_that_moves_it(name):
     steps, value = CASES[name]
     assert encode(*steps)[INDEX[name]] == pytest.approx(value, abs=1e-6)
-    elsewhere = (encode(at()), encode(at(room=0, group=3, direction=2)))
+    elsewhere = (encode(at()), encode(at(room=0, group=3, direction=1)))
     assert any(seen[INDEX[name]] != pytest.approx(value) for seen in elsewhere)
 
 
 @pytest.mark.parametrize("action", Action)
 def test_last_action_is_one_hot(action):
     seen = encode(at(), actions=[action])
-    block = seen[INDEX["action_up"] : INDEX["action_up"] + len(Action)]
-    assert block.tolist() == [float(other == action) for other in Action]
+    buttons = [other for other in Action if other < Action.START]
+    block = seen[INDEX["action_up"] : INDEX["action_up"] + len(buttons)]
+    assert block.tolist() == [float(other == action) for other in buttons]
+
+
+@pytest.mark.parametrize("number", range(len(mossgrove.MILESTONES)))
+def test_each_milestone_of_mossgrove_is_a_number_of_its_own(number):
+    """Whether the elder was heard, and every other one."""
+    seen = encode(at(milestones=1 << number), encoder=Encoder(1, mossgrove.PROFILE, 4))
+    block = seen[INDEX["quest_0"] :][:QUEST_SIZE]
+    assert block.tolist() == [float(other == number) for other in range(QUEST_SIZE)]
+
+
+@pytest.mark.parametrize("profile", [mossgrove.PROFILE, PROFILE])
+def test_the_quest_s_numbers_rise_from_none_to_all_milestones(profile):
+    """Reached in order, each milestone is seen, and all of them together are ones."""
+    before, encoder = np.zeros(QUEST_SIZE), Encoder(1, profile, 4)
+    for done in range(1, len(profile.milestones) + 1):
+        block = encode(at(milestones=(1 << done) - 1), encoder=encoder)[INDEX["quest_0"] :][:QUEST_SIZE]
+        assert (block >= before).all()
+        assert block.sum() > before.sum() + 0.2
+        before = block
+    assert set(before.tolist()) <= {0.0, 1.0}
+    assert before.sum() == -(-len(profile.milestones) // -(-len(profile.milestones) // QUEST_SIZE))
+
+
+@pytest.mark.parametrize("frame_skip", [1, 4, 8, 16])
+def test_what_lies_back_is_told_in_frames(frame_skip):
+    """128 frames without a new metatile look alike, however many steps they took."""
+    seen = encode(*[at()] * (128 // frame_skip + 1), encoder=Encoder(1, PROFILE, frame_skip))
+    assert seen[INDEX["since_tile"]] == pytest.approx(128 / 1024)
+    assert seen[INDEX["since_room"]] == pytest.approx(128 / 8192)
 
 
 def test_the_cases_cover_the_table():
-    assert set(CASES) | {f"action_{a.name.lower()}" for a in Action} == {d.name for d in DIMENSIONS}
+    actions = {f"action_{action.name.lower()}" for action in Action if action < Action.START}
+    assert set(CASES) | actions == {d.name for d in DIMENSIONS}
     assert len(INDEX) == OBSERVATION_SIZE
 
 
@@ -184,7 +204,7 @@ def test_movement_is_zero_across_rooms():
 
 
 def test_reset_clears_one_slot_only():
-    encoder = Encoder(2)
+    encoder = Encoder(2, PROFILE, 4)
     out = np.zeros((2, OBSERVATION_SIZE), np.float32)
     nop = np.full(2, Action.NOP, np.uint8)
     first, second = Columns.zeros(2), Columns.zeros(2)
@@ -202,13 +222,13 @@ def test_begin_observes_some_slots_and_leaves_the_others_alone():
     rng = np.random.default_rng(1)
     taps = rng.integers(0, 256, (3, 4, PROFILE.layout.size), np.uint8)
     nop = np.full(4, Action.NOP, np.uint8)
-    encoder, plain = Encoder(4), Encoder(4)
+    encoder, plain = Encoder(4, PROFILE, 4), Encoder(4, PROFILE, 4)
     out, expected = np.zeros((2, 4, OBSERVATION_SIZE), np.float32)
     encoder.encode(PROFILE.columns(taps[0]), nop, out)
     plain.encode(PROFILE.columns(taps[0]), nop, expected)
     first = encoder.begin(np.array([3, 1]), PROFILE.columns(taps[1]))
     fresh = np.zeros((4, OBSERVATION_SIZE), np.float32)
-    began = Encoder(4)
+    began = Encoder(4, PROFILE, 4)
     began.encode(PROFILE.columns(taps[1]), nop, fresh)
     np.testing.assert_array_equal(first, fresh[[3, 1]])
     encoder.encode(PROFILE.columns(taps[2]), nop, out)
@@ -219,19 +239,19 @@ def test_begin_observes_some_slots_and_leaves_the_others_alone():
 
 
 def test_history_is_saved_and_restored():
-    encoder, other = Encoder(1), Encoder(1)
+    encoder, other = Encoder(1, PROFILE, 4), Encoder(1, PROFILE, 4)
     encode(at(room=0x76, x=8), at(x=20), encoder=encoder)
     other.load_state_dict(encoder.state_dict())
     np.testing.assert_array_equal(encode(at(), encoder=encoder), encode(at(), encoder=other))
     with pytest.raises(ValueError, match="history"):
-        Encoder(2).load_state_dict(encoder.state_dict())
+        Encoder(2, PROFILE, 4).load_state_dict(encoder.state_dict())
 
 
 def test_slots_do_not_mix():
     rng = np.random.default_rng(0)
     taps = rng.integers(0, 256, (4, 6, PROFILE.layout.size), np.uint8)
-    together, out = Encoder(6), np.zeros((6, OBSERVATION_SIZE), np.float32)
-    alone = [Encoder(1) for _ in range(6)]
+    together, out = Encoder(6, PROFILE, 4), np.zeros((6, OBSERVATION_SIZE), np.float32)
+    alone = [Encoder(1, PROFILE, 4) for _ in range(6)]
     for step in taps:
         actions = rng.integers(0, 8, 6).astype(np.uint8)
         columns = PROFILE.columns(step)
@@ -244,7 +264,7 @@ def test_slots_do_not_mix():
 
 @given(hnp.arrays(np.uint8, (2, PROFILE.layout.size), elements=st.integers(0, 255)), st.integers(0, 7))
 def test_any_memory_gives_values_in_range(taps, action):
-    encoder, out = Encoder(2), np.zeros((2, OBSERVATION_SIZE), np.float32)
+    encoder, out = Encoder(2, PROFILE, 4), np.zeros((2, OBSERVATION_SIZE), np.float32)
     for _ in range(2):
         encoder.encode(PROFILE.columns(taps), np.full(2, action, np.uint8), out)
     low, high = (np.array([getattr(d, name) for d in DIMENSIONS]) for name in ("low", "high"))

@@ -94,7 +94,9 @@ def test_a_third_game_by_the_how_to(installed, toy_bytes):
     assert state.x > 60
     assert (state.rupees, state.milestones) == (1, ("coin",))
     observation = np.zeros((1, OBSERVATION_SIZE), np.float32)
-    Encoder(1).encode(profile.columns(row[np.newaxis]), np.array([Action.A], np.uint8), observation)
+    Encoder(1, profile, 4).encode(
+        profile.columns(row[np.newaxis]), np.array([Action.A], np.uint8), observation
+    )
     assert observation[0, INDEX["rupees"]] > 0
     batch = GameBatch(rom, profile.layout, 2)
     assert batch.step(np.full(2, Action.NOP, np.uint8)).shape == (2, 3)

@@ -7,12 +7,13 @@ import pytest
 from tests.pipeline.playing import play
 
 from questloop import settings
-from questloop.episodes.run import open_run
+from questloop.episodes.run import open_run, read_run
 from questloop.errors import BadDataError
 from questloop.report import report
 from questloop.report.report import REPORT_KEY, render, write_report
 from questloop.report.scalars import write_scalars
 from questloop.storage import keys
+from questloop.storage.commit import to_json
 from questloop.storage.store import open_store
 
 INFO = {
@@ -55,6 +56,12 @@ def test_a_run_in_one_file(run):
     assert loaded
     assert all(where.startswith(("data:", "#")) for where in loaded), "it asks nobody for anything"
     assert len(page) < 3_000_000
+
+
+def test_a_run_of_an_earlier_observation_is_shown(run):
+    store, chosen = run
+    store.put(keys.run(), to_json(read_run(store).model_copy(update={"observation_version": 1})))
+    assert "observation layout 1" in render(store, chosen)
 
 
 def test_a_film_is_in_the_page_and_a_large_one_beside_it(run, monkeypatch):

@@ -110,7 +110,7 @@ def _policy(
     from questloop.training.player import load_player
 
     player = load_player(open_store(url), epoch, seed)
-    encoder = Encoder(1)
+    encoder = Encoder(1, profile, frames)
     taps = np.zeros((1, profile.layout.size), np.uint8)
     observation = np.zeros((1, OBSERVATION_SIZE), np.float32)
     action = np.full(1, Action.NOP, np.uint8)

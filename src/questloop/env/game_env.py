@@ -57,7 +57,7 @@ class GameEnv:
         self.batch = GameBatch(rom, self.profile.layout, num_slots, game.frame_skip)
         self.starter = Starter(num_slots, starts or game_starts(game, rom, self.profile), archive_fraction)
         self._streams = slot_streams(0, 0, num_slots)
-        self.encoder = Encoder(num_slots)
+        self.encoder = Encoder(num_slots, self.profile, game.frame_skip)
         self.rewards = Rewards(num_slots, rewards, hinted)
         self.columns = self.profile.columns(self.batch.taps)
         self.age = np.zeros(num_slots, np.int64)

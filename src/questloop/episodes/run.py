@@ -86,7 +86,8 @@ def _same(standing: Run, wanted: Run, url: str) -> Run:
     if standing.observation_version != wanted.observation_version:
         raise BadDataError(
             f"store {url}: its run has observation layout {standing.observation_version}, this version of "
-            f"questloop has {wanted.observation_version}; begin a run in another STORE_URL"
+            f"questloop has {wanted.observation_version}; begin a run in another STORE_URL, or go on with "
+            "the release that wrote it"
         )
     for name in _FIXED:
         was, now = getattr(standing, name), getattr(wanted, name)

@@ -17,17 +17,20 @@ from numpy.typing import NDArray
 from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.columns import ROOM_COLS, ROOM_ROWS, Bools, Columns, Ints
 from questloop.game.history import History
+from questloop.game.profile import MAX_MILESTONES, Profile
 
-OBSERVATION_VERSION = 1
+OBSERVATION_VERSION = 2
 OBSERVATION_SIZE = 128
 
 Floats = NDArray[np.float32]
 
-NEAREST_ENEMIES = 3
-WINDOW = 5
-"""Metatiles a side of the collision window; the hero stands in its middle."""
+QUEST_SIZE = 21
+"""Numbers that say how far the quest is; three milestones share one where a profile has the most it may."""
 
-_NEW_TILE_STEPS, _NEW_ROOM_STEPS = 256, 2048
+WINDOW = 5
+"""Metatiles a side of the collision window; the hero stands in its middle, which is no part of it."""
+
+_NEW_TILE_FRAMES, _NEW_ROOM_FRAMES = 1_024, 8_192
 
 
 @dataclass(frozen=True)
@@ -70,28 +73,20 @@ _SCALARS = (
     _scalar("y", "y / room height", lambda c: c.y / _ROOM_SIZES[c.large_room.view(np.uint8), 1]),
     _scalar("x_in_tile", "x mod 16", lambda c: c.x & 15, 15),
     _scalar("y_in_tile", "y mod 16", lambda c: c.y & 15, 15),
-    _scalar("room_column", "low nibble of the room", lambda c: c.room & 15, 15),
-    _scalar("room_row", "high nibble of the room", lambda c: c.room >> 4, 15),
     _scalar("dungeon", "dungeon + 1, 0 outside dungeons,", lambda c: c.dungeon + 1, 12),
-    _scalar("floor", "floor of the dungeon", lambda c: c.floor, 7),
     _scalar("season_warm", "+1 summer, -1 winter, else 0", lambda c: _WARM[c.season], low=-1),
     _scalar("season_growing", "+1 spring, -1 autumn, else 0", lambda c: _GROWING[c.season], low=-1),
     _scalar("health", "health / full health", lambda c: c.health / np.maximum(c.max_health, 1)),
-    _scalar("max_health", "full health in quarter hearts", lambda c: c.max_health, 80),
     _scalar("rupees", "log(1 + rupees)", lambda c: _log(c.rupees), float(_LOG[999])),
     _scalar("bombs", "log(1 + bombs)", lambda c: _log(c.bombs), float(_LOG[99])),
     _scalar("seeds", "log(1 + seeds of all kinds)", lambda c: _log(c.seeds), float(_LOG[495])),
-    _scalar("keys_here", "small keys of this dungeon", lambda c: c.keys_here, 4),
+    _scalar("keys_here", "a small key of this dungeon is in hand", lambda c: c.keys_here != 0),
     _scalar("boss_key_here", "boss key of this dungeon", lambda c: c.boss_key_here),
-    _scalar("essences", "essences owned", lambda c: c.essence_count, 8),
     _scalar("text", "a text box is up", lambda c: c.text_active),
     _scalar("choice", "the text box asks for a choice", lambda c: c.text_choice),
     _scalar("menu", "a menu is open", lambda c: c.menu_open != 0),
     _scalar("control", "the player has control", lambda c: c.has_control),
-    _scalar("transition", "scrolling, fading or warping", lambda c: c.transition),
-    _scalar("dying", "dying or game over", lambda c: c.dying | c.game_over),
     _scalar("pushing", "pushing against something", lambda c: c.pushing),
-    _scalar("block_moving", "a pushed block moves", lambda c: c.block_moving),
     _scalar("carrying", "grabbing, lifting or holding", lambda c: c.carrying),
     _scalar(
         "afloat", "+1 riding, -1 swimming", lambda c: np.subtract(c.riding, c.swimming, dtype=int), low=-1
@@ -108,40 +103,43 @@ _SCALARS = (
 )
 _SCALES = np.array([scalar.scale for scalar in _SCALARS], np.float32)
 
-_GROUP_NAMES = ("overworld", "second_world", "tree", "indoors", "dungeon", "side_scroll")
-_GROUP_OF = np.array([0, 1, 2, 3, 4, 4, 5, 5], np.intp)
-_FACING = ("up", "right", "down", "left")
+_GROUPS = {"second_world": (1,), "indoors": (2, 3), "dungeon": (4, 5), "side_scroll": (6, 7)}
 _SIDES = ("up", "right", "down", "left")
 
 
 def _dimensions() -> tuple[Dimension, ...]:
-    reach = WINDOW // 2
     table = [scalar.dimension for scalar in _SCALARS]
-    table += [Dimension(f"facing_{side}", 0, 1, f"the hero looks {side}") for side in _FACING]
     table += [
-        Dimension(f"group_{name}", 0, 1, f"room group {', '.join(map(str, np.flatnonzero(i == _GROUP_OF)))}")
-        for i, name in enumerate(_GROUP_NAMES)
+        Dimension("facing_x", -1, 1, "the hero looks right +1, left -1"),
+        Dimension("facing_y", -1, 1, "the hero looks down +1, up -1"),
+    ]
+    table += [
+        Dimension(f"group_{name}", 0, 1, f"room group {', '.join(map(str, groups))}")
+        for name, groups in _GROUPS.items()
     ]
     table += [Dimension(f"room_bit_{i}", 0, 1, f"bit {i} of the room number") for i in range(8)]
     table += [Dimension(f"item_{i}", 0, 1, f"level of the profile's item {i} / 3") for i in range(16)]
-    for i in range(NEAREST_ENEMIES):
-        which = f"enemy {i + 1} by distance"
-        table += [
-            Dimension(f"enemy_{i}_dx", -1, 1, f"{which}: pixels to the right / 128"),
-            Dimension(f"enemy_{i}_dy", -1, 1, f"{which}: pixels down / 128"),
-            Dimension(f"enemy_{i}_kind", 0, 1, f"{which}: kind / 127, 0 for none"),
-            Dimension(f"enemy_{i}_health", 0, 1, f"{which}: health / 16"),
-        ]
+    table += [
+        Dimension("enemy_0_dx", -1, 1, "nearest enemy: pixels to the right / 128"),
+        Dimension("enemy_0_dy", -1, 1, "nearest enemy: pixels down / 128"),
+        Dimension("enemy_0_kind", 0, 1, "nearest enemy: kind / 127, 0 for none"),
+        Dimension("enemy_0_health", 0, 1, "nearest enemy: health / 16"),
+        Dimension("enemy_1_dx", -1, 1, "second enemy by distance: pixels to the right / 128"),
+        Dimension("enemy_1_dy", -1, 1, "second enemy by distance: pixels down / 128"),
+    ]
     table += [
         Dimension(
-            f"solid_{row - reach:+d}_{column - reach:+d}",
+            f"solid_{row:+d}_{column:+d}",
             -1,
             1,
-            f"solid quarters / 4 of the metatile {row - reach:+d} rows, {column - reach:+d} columns away;"
+            f"solid quarters / 4 of the metatile {row:+d} rows, {column:+d} columns away;"
             " -1 outside the room",
         )
-        for row in range(WINDOW)
-        for column in range(WINDOW)
+        for row, column in _OFFSETS
+    ]
+    table += [
+        Dimension(f"quest_{i}", 0, 1, f"share of group {i} of the profile's milestones that holds")
+        for i in range(QUEST_SIZE)
     ]
     table += [
         Dimension(f"room_{side}_visited", 0, 1, f"history: the room {side} was entered") for side in _SIDES
@@ -151,16 +149,26 @@ def _dimensions() -> tuple[Dimension, ...]:
         for side in _SIDES
     ]
     table += [
-        Dimension(f"action_{action.name.lower()}", 0, 1, "history: the last action") for action in Action
+        Dimension(f"action_{action.name.lower()}", 0, 1, "history: the last action")
+        for action in Action
+        if action < Action.START
     ]
     table += [
         Dimension("dx", -1, 1, "history: pixels moved right in the last step / 16, 0 across rooms"),
         Dimension("dy", -1, 1, "history: pixels moved down in the last step / 16, 0 across rooms"),
-        Dimension("since_tile", 0, 1, f"history: steps since a new metatile / {_NEW_TILE_STEPS}"),
-        Dimension("since_room", 0, 1, f"history: steps since a new room / {_NEW_ROOM_STEPS}"),
+        Dimension("since_tile", 0, 1, f"history: frames since a new metatile / {_NEW_TILE_FRAMES}"),
+        Dimension("since_room", 0, 1, f"history: frames since a new room / {_NEW_ROOM_FRAMES}"),
     ]
     return tuple(table)
 
+
+_OFFSETS = [
+    (row, column)
+    for row in range(-(WINDOW // 2), WINDOW // 2 + 1)
+    for column in range(-(WINDOW // 2), WINDOW // 2 + 1)
+    if (row, column) != (0, 0)
+]
+"""Rows and columns from the hero to each metatile of the window."""
 
 DIMENSIONS = _dimensions()
 """Every dimension, in order."""
@@ -174,9 +182,15 @@ INDEX = {dimension.name: i for i, dimension in enumerate(DIMENSIONS)}
 class Encoder:
     """Observations of N slots. It owns the history that some dimensions need; a reset clears it."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, profile: Profile, frame_skip: int) -> None:
+        """`profile` says how many milestones there are, `frame_skip` how many frames a step has."""
         self.n = n
         self.history = History(n)
+        self._profile, self._frame_skip = profile, frame_skip
+        self._quest = _quest_groups(len(profile.milestones))
+        self._recent_scales = np.array(
+            [1 / 16, 1 / 16, frame_skip / _NEW_TILE_FRAMES, frame_skip / _NEW_ROOM_FRAMES], np.float32
+        )
 
     def reset(self, slots: Bools | Ints | list[int]) -> None:
         """Forget the history of `slots` (a mask bool[N] or indices), at an episode's start or a restart."""
@@ -187,7 +201,7 @@ class Encoder:
 
         `columns` are those of all slots; for the others no step is counted.
         """
-        fresh = Encoder(len(slots))
+        fresh = Encoder(len(slots), self._profile, self._frame_skip)
         out = np.zeros((len(slots), OBSERVATION_SIZE), np.float32)
         fresh.encode(columns.take(slots), np.full(len(slots), Action.NOP, np.uint8), out)
         self.history.put(slots, fresh.history)
@@ -206,10 +220,11 @@ class Encoder:
         fill(columns.items * _ITEM_SCALE)
         fill(_nearest_enemies(columns))
         fill(_window(columns))
+        fill(_held(columns.milestones) @ self._quest)
         fill(self.history.rooms_beside)
         fill(self.history.tiles_beside)
         fill(_ACTION_BITS[actions])
-        fill(self.history.recent * _RECENT_SCALES)
+        fill(self.history.recent * self._recent_scales)
         np.minimum(out, 1, out=out)
         np.maximum(out, -1, out=out)
 
@@ -222,19 +237,19 @@ class Encoder:
         self.history.load_state_dict(state)
 
 
-_ACTION_BITS = np.eye(ACTION_COUNT, dtype=np.float32)
+_ACTION_BITS = np.eye(ACTION_COUNT, int(Action.START), dtype=np.float32)
 _ROOM_BITS = (np.arange(256)[:, None] >> np.arange(8) & 1).astype(np.float32)
-_HOT_STRIDE = len(_GROUP_OF)
+_HOT_STRIDE = 8
+_LOOKS = ((0, -1), (1, 0), (0, 1), (-1, 0))  # right and down, in the order of the hero's directions
 _ONE_HOTS = np.array(
     [
-        [*np.eye(4)[direction], *np.eye(len(_GROUP_NAMES))[group]]
-        for direction in range(4)
-        for group in _GROUP_OF
+        [*look, *(group in groups for groups in _GROUPS.values())]
+        for look in _LOOKS
+        for group in range(_HOT_STRIDE)
     ],
     np.float32,
 )
 _ITEM_SCALE = np.float32(1 / 3)
-_RECENT_SCALES = np.array([1 / 16, 1 / 16, 1 / _NEW_TILE_STEPS, 1 / _NEW_ROOM_STEPS], np.float32)
 _FAR = 1 << 20
 _ENEMY_SCALES = np.array([1 / 128, 1 / 128, 1 / 127, 1 / 16], np.float32)
 _SOLID_QUARTERS = np.bitwise_count(np.arange(256, dtype=np.uint8) & 15).astype(np.float32) / 4
@@ -253,18 +268,38 @@ class _Filler:
         self._at = end
 
 
+def _quest_groups(count: int) -> Floats:
+    """f32 [64, QUEST_SIZE]: what each of `count` milestones adds to the number of its group.
+
+    Groups are neighbours in the profile's order and as small as they can be, alone where there is room. Where
+    several share a number, it counts them: they are reached one after the other as a rule.
+    """
+    size = max(1, -(-count // QUEST_SIZE))
+    table = np.zeros((MAX_MILESTONES, QUEST_SIZE), np.float32)
+    places = np.arange(count)
+    members = np.bincount(places // size, minlength=QUEST_SIZE)
+    table[places, places // size] = 1 / members[places // size]
+    return table
+
+
+def _held(milestones: NDArray[np.uint64]) -> Floats:
+    """f32 [N, 64]: 1 for each milestone that holds."""
+    bits = np.unpackbits(milestones[:, None].view(np.uint8), axis=1, bitorder="little")
+    return bits.astype(np.float32)
+
+
 def _nearest_enemies(c: Columns) -> Floats:
-    near = np.zeros((c.n, NEAREST_ENEMIES, 4), np.float32)
+    near = np.zeros((c.n, 2, 4), np.float32)
     if c.enemy_id.any():
         dx, dy = c.enemy_x - c.x[:, None], c.enemy_y - c.y[:, None]
         present = c.enemy_id != 0
         distance = np.where(present, dx * dx + dy * dy, _FAR)
-        order = distance.argsort(axis=1, kind="stable")[:, :NEAREST_ENEMIES]
+        order = distance.argsort(axis=1, kind="stable")[:, :2]
         places = order + np.arange(0, c.enemy_id.size, c.enemy_id.shape[1])[:, None]
         for i, values in enumerate((dx, dy, c.enemy_id, c.enemy_health)):
             near[:, :, i] = (values * present).take(places)
         near *= _ENEMY_SCALES
-    return near.reshape(c.n, -1)
+    return near.reshape(c.n, -1)[:, :6]
 
 
 def _window(c: Columns) -> Floats:
@@ -282,7 +317,7 @@ _OUTSIDE = np.float32(-1)
 def _window_tables() -> tuple[NDArray[np.intp], Bools]:
     """For each metatile of small, then large rooms: the window's places in the collision table, and which of
     them lie inside the room."""
-    rows, columns = (axis.ravel() - WINDOW // 2 for axis in np.indices((WINDOW, WINDOW)))
+    rows, columns = np.array(_OFFSETS).T
     at = np.arange(256)[:, None]
     rows, columns = (at >> 4) + rows, (at & 15) + columns
     sizes = ((8, 10), (11, 15))
@@ -303,7 +338,9 @@ def describe() -> str:
         " policy and the reward model.",
         "Dimensions whose source begins with *history* depend on the episode so far and are cleared at its"
         " start; the others follow from memory alone.",
-        "The `item_*` dimensions follow the order of the game profile's `items`.",
+        "The `item_*` dimensions follow the order of the game profile's `items`, the `quest_*` dimensions"
+        f" that of its `milestones`: one each where there are at most {QUEST_SIZE}, groups of neighbours"
+        f" otherwise (of {MAX_MILESTONES - 1}, three each).",
         "",
         "This page is made by `python -m questloop.game.observation > docs/reference/observation.md`.",
         "",
