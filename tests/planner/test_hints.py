@@ -60,8 +60,10 @@ def game(table, found):
 
 
 def play(game, hints, steps):
+    action, mode = np.full(1, 7, np.uint8), np.zeros(1, np.uint8)
+    mask = np.ones(1, np.bool_)
     for _ in range(steps):
-        hints.act()
+        hints.act(action, mask, mode)
         game.step(7)
 
 

@@ -108,7 +108,14 @@ def test_takeovers_in_the_loop_repeat_exactly_and_leave_the_policy_its_own_steps
         kept = []
         for _ in range(2):  # a runner fills the same buffers again
             s = runner.sample(100)
-            kept.append((s.rollout.action.copy(), s.rollout.mask.copy(), deepcopy(s.trace), s.report.planner))
+            kept.append(
+                (
+                    s.rollout.action.copy(),
+                    s.rollout.mask.copy(),
+                    deepcopy(s.trace),
+                    s.report.copilots["takeovers"],
+                )
+            )
         runner.stop()
         return kept
 
@@ -140,7 +147,7 @@ def test_hints_are_seen_by_the_policy_alone_and_go_on_from_a_state():
     assert rollout.features.shape == (61, 2, 128)
     np.testing.assert_array_equal(rollout.observations[..., :128], rollout.features)
     assert sample.trace.obs.shape == (60, 2, 128)
-    assert sample.report.hints.outcomes["given"] >= 2
+    assert sample.report.copilots["hints"].outcomes["given"] >= 2
     assert (rollout.observations[-1, :, 128] == 1).any()
     weights, state = runner.module.get_state(), runner.slot_state()
     other.load_slot_state([state])
@@ -152,8 +159,8 @@ def test_hints_are_seen_by_the_policy_alone_and_go_on_from_a_state():
 
 def test_without_the_planner_a_runner_has_no_takeovers(make_config):
     runner = QuestRunner(config=make_config(), worker_index=1)
-    assert runner.takeovers is None
-    assert runner.sample(4).report.planner is None
+    assert runner.copilots == []
+    assert runner.sample(4).report.copilots == {}
 
 
 def test_no_key_is_in_what_rllib_writes():

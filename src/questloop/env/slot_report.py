@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from questloop.exploration.archive import Delta
-
-if TYPE_CHECKING:
-    from questloop.planner.hints import HintReport
-    from questloop.planner.takeover import TakeoverReport
+from questloop.planner.copilot import CopilotReport
 
 
 @dataclass
@@ -25,6 +21,5 @@ class SlotReport:
     delta: Delta | None = None  # for the archive
     rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
     milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
-    planner: TakeoverReport | None = None  # None: PLANNER is off
-    hints: HintReport | None = None  # None: HINT_INTERVAL is 0
+    copilots: dict[str, CopilotReport] = field(default_factory=dict)  # by `Copilot.name`
     room_steps: dict[int, int] = field(default_factory=dict)  # steps with control by group * 256 + room

@@ -16,6 +16,7 @@ from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns
 from questloop.game.profile import Profile
 from questloop.llm.reply import ChatError
+from questloop.planner.account import Ended
 from questloop.planner.client import Picture
 from questloop.planner.hint import MODE, Hint, ToExit, cell_of, request
 from questloop.planner.plan import HEADINGS, InvalidPlan
@@ -113,8 +114,10 @@ class Hints:
         self._asked: dict[int, _Asked] = {}
         self._latest = HintReport()
 
-    def act(self) -> None:
-        """Take in answers and ask where a hint is due: before every step."""
+    name = "hints"
+
+    def act(self, action: NDArray[np.uint8], mask: NDArray[np.bool_], mode: NDArray[np.uint8]) -> None:
+        """Take in answers and ask where a hint is due; the actions are the policy's."""
         columns = self._game.columns
         due = (self._wait <= 0) & columns.has_control & ~columns.transition & ~columns.text_active
         self._wait -= 1
@@ -130,6 +133,10 @@ class Hints:
         for slot in slots.tolist():
             if self._asked.pop(slot, None):
                 self._latest.outcomes[LATE] += 1
+
+    def take_ended(self) -> list[Ended]:
+        """None: hints take nothing over."""
+        return []
 
     def report(self) -> HintReport:
         report, self._latest = self._latest, HintReport()

@@ -99,6 +99,8 @@ class Takeovers:
     those within a step. What a plan does is the same at every FRAME_SKIP that `PART_FRAMES` divides.
     """
 
+    name = "takeovers"
+
     def __init__(self, game: Game, planner: Planner, frame_skip: int, rules: ModeRules | None = None) -> None:
         self._game, self._planner, self._frame_skip = game, planner, frame_skip
         self._rules = rules or ModeRules()

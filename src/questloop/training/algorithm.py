@@ -24,8 +24,7 @@ from questloop.training.rollout import Rollout, concatenate
 from questloop.training.runner import QuestRunner, Sample
 
 if TYPE_CHECKING:
-    from questloop.planner.hints import Hints
-    from questloop.planner.takeover import Takeovers
+    from questloop.planner.copilot import Copilot
 
 _MOST_LOST = 3  # times each
 _RESTORE_TRIES = 60
@@ -43,7 +42,7 @@ class QuestConfig(PPOConfig):
         self.action_mask: tuple[bool, ...] | None = None
         self.whiten = False
         self.record = False
-        self.planning: Callable[[Any], tuple[Takeovers | None, Hints | None]] | None = None
+        self.planning: Callable[[Any], list[Copilot]] | None = None
         self.rnd_coef = 0.0
         self.features_size: int | None = None  # of the vectors beside what the policy sees
         self.env_runners(env_runner_cls=QuestRunner, create_local_env_runner=False)

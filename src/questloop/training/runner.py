@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -22,12 +22,9 @@ from questloop.env.streams import load_stream_states, slot_streams, stream_state
 from questloop.episodes.boundary import Boundary, ends_episode
 from questloop.episodes.takeover import Takeover
 from questloop.episodes.trace import Trace
+from questloop.planner.account import Ended
+from questloop.planner.copilot import Copilot
 from questloop.training.rollout import Rollout
-
-if TYPE_CHECKING:
-    from questloop.planner.account import Ended
-    from questloop.planner.hints import Hints
-    from questloop.planner.takeover import Takeovers
 
 
 @dataclass
@@ -46,8 +43,8 @@ class Sample:
 class QuestRunner(EnvRunner, Checkpointable):
     """Holds `N` slots of a `BatchEnv`, a copy of the policy and one random stream a slot.
 
-    With PLANNER=on, takeovers put the planner's actions in the policy's place and mask them out of PPO; with
-    HINT_INTERVAL, hints point the environment's targets.
+    Copilots act before each step: with PLANNER=on, takeovers put the planner's actions in the policy's place
+    and mask them out of PPO; with HINT_INTERVAL, hints point the environment's targets.
 
     An application error is returned, not raised: RLlib takes an exception for a broken process and restarts
     it, which would hide a wrong ROM behind endless restarts.
@@ -61,10 +58,8 @@ class QuestRunner(EnvRunner, Checkpointable):
         self.env = self.config.batch_env(slots)
         self.make_module()
         self.streams: list[np.random.Generator] = []
-        self.takeovers: Takeovers | None = None
-        self.hints: Hints | None = None
-        if self.config.planning is not None:
-            self.takeovers, self.hints = self.config.planning(self.env)
+        planning = self.config.planning
+        self.copilots: list[Copilot] = planning(self.env) if planning is not None else []
         self._rollout: Rollout | None = None
         self._policy_seconds = 0.0
         self._obs = np.zeros((slots, *self.env.observation_shape), self.env.observation_dtype)
@@ -106,11 +101,10 @@ class QuestRunner(EnvRunner, Checkpointable):
             started, started_cpu = time.perf_counter(), time.process_time()
             rollout = self._sample(steps)
             report, trace = self.env.report(), self.env.trace()
-            if self.takeovers is not None:
-                report.planner = self.takeovers.report()
-                _mark(trace, rollout, self._modes, self.takeovers.take_ended())
-            if self.hints is not None:
-                report.hints = self.hints.report()
+            report.copilots = {copilot.name: copilot.report() for copilot in self.copilots}
+            ended = [each for copilot in self.copilots for each in copilot.take_ended()]
+            if trace is not None:
+                _mark(trace, rollout, self._modes, ended)
             return Sample(
                 runner=self.index,
                 rollout=rollout,
@@ -133,10 +127,7 @@ class QuestRunner(EnvRunner, Checkpointable):
         if buffers.features is not None:
             buffers.features[0] = env.features
         final_index, final_obs, final_features = [], [], []
-        takeovers, hints = self.takeovers, self.hints
-        if takeovers is not None:
-            buffers.mask[:] = True
-            self._modes = np.zeros(buffers.action.shape, np.uint8)
+        self._modes = np.zeros(buffers.action.shape, np.uint8)
         self._policy_seconds = 0.0
         with torch.inference_mode():
             for t in range(steps):
@@ -144,10 +135,8 @@ class QuestRunner(EnvRunner, Checkpointable):
                 logits = logits_of(torch.from_numpy(buffers.observations[t])).numpy()
                 draw_actions(logits, uniform[t], buffers.action[t], buffers.logp[t])
                 self._policy_seconds += time.perf_counter() - asked
-                if takeovers is not None:
-                    takeovers.act(buffers.action[t], buffers.mask[t], self._modes[t])
-                if hints is not None:
-                    hints.act()
+                for copilot in self.copilots:
+                    copilot.act(buffers.action[t], buffers.mask[t], self._modes[t])
                 env.step(
                     buffers.action[t], buffers.observations[t + 1], buffers.reward[t], buffers.boundary[t]
                 )
@@ -158,16 +147,13 @@ class QuestRunner(EnvRunner, Checkpointable):
                     slots = np.flatnonzero(ends_episode(over))
                     final_index.append(t * env.num_slots + slots)
                     final_obs.append(env.final_obs[slots].copy())
-                    if takeovers is not None:
-                        takeovers.ended(slots)
-                    if hints is not None:
-                        hints.ended(slots)
+                    for copilot in self.copilots:
+                        copilot.ended(slots)
                     if buffers.features is not None:
                         final_features.append(env.final_features[slots].copy())
         self._obs[:] = buffers.observations[-1]
         self.num_env_steps_sampled_lifetime += steps * env.num_slots
-        if takeovers is not None:
-            cut_at_handovers(buffers)
+        cut_at_handovers(buffers)
         if final_index:
             buffers.final_index = np.concatenate(final_index)
             buffers.final_obs = np.concatenate(final_obs)
@@ -181,6 +167,7 @@ class QuestRunner(EnvRunner, Checkpointable):
         if self._rollout is None or self._rollout.shape != (steps, env.num_slots):
             self._rollout = empty_rollout(steps, env.num_slots, env.observation_shape, env.observation_dtype)
         rollout = self._rollout
+        rollout.mask[:] = True
         rollout.final_index = np.zeros(0, np.int64)
         rollout.final_obs = np.zeros((0, *env.observation_shape), env.observation_dtype)
         if env.features is not None:
@@ -209,8 +196,7 @@ class QuestRunner(EnvRunner, Checkpointable):
                 "runner": self.index,
                 "env": self.env.state_dict(),
                 "streams": stream_states(self.streams),
-                **({"takeovers": self.takeovers.state_dict()} if self.takeovers else {}),
-                **({"hints": self.hints.state_dict()} if self.hints else {}),
+                **{copilot.name: copilot.state_dict() for copilot in self.copilots},
             }
         except Exception as error:
             return error
@@ -224,18 +210,16 @@ class QuestRunner(EnvRunner, Checkpointable):
             load_stream_states(self.streams, state["streams"])
             self.env.seed(self.streams)
             self.env.observe(self._obs)
-            if self.takeovers is not None and "takeovers" in state:
-                self.takeovers.load_state_dict(state["takeovers"])
-            if self.hints is not None and "hints" in state:
-                self.hints.load_state_dict(state["hints"])
+            for copilot in self.copilots:
+                if copilot.name in state:
+                    copilot.load_state_dict(state[copilot.name])
         except Exception as error:
             return error
         return None
 
     def stop(self) -> None:
-        for asking in (self.takeovers, self.hints):
-            if asking is not None:
-                asking.close()
+        for copilot in self.copilots:
+            copilot.close()
         self.env.close()
 
 
@@ -260,10 +244,8 @@ def cut_at_handovers(rollout: Rollout) -> None:
     before[changes & (before == Boundary.NONE)] = Boundary.HANDOVER
 
 
-def _mark(trace: Trace | None, rollout: Rollout, modes: NDArray[np.uint8], ended: list[Ended]) -> None:
+def _mark(trace: Trace, rollout: Rollout, modes: NDArray[np.uint8], ended: list[Ended]) -> None:
     """Put into a trace what the environment does not know: who played, where that changed, by which plans."""
-    if trace is None:
-        return
     trace.mode[:] = modes
     trace.boundary[:] = rollout.boundary
     trace.takeovers = [

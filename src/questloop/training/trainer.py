@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import ray
@@ -18,6 +18,7 @@ from questloop.errors import UsageError
 from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
 from questloop.game.observation import OBSERVATION_SIZE
+from questloop.planner.copilot import Copilot, CopilotReport
 from questloop.settings import LLMSettings, Settings, load
 from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
@@ -32,10 +33,6 @@ from questloop.training.meter import Averages, ReturnMeter, RoomMeter, chain_has
 from questloop.training.plan import CurvePoint, EpochPlan, EpochProgress, EpochReport, Progress
 from questloop.training.potentials import find_potential
 from questloop.training.shaper import Shaper
-
-if TYPE_CHECKING:
-    from questloop.planner.hints import HintReport, Hints
-    from questloop.planner.takeover import TakeoverReport, Takeovers
 
 _NO_HASH = "0" * 64
 
@@ -81,8 +78,7 @@ class Trainer:
         self._rooms = RoomMeter()
         milestone_steps: dict[str, int] = {}
         self._losses = Averages()
-        self._planner: TakeoverReport | None = None
-        self._hints: HintReport | None = None
+        self._copilots: dict[str, CopilotReport] = {}
         self._exports.start_epoch(plan)
         self.algorithm.guidance = Guidance(self._archive, self._curriculum)
         step, updates, lost = plan.step_start, 0, 0
@@ -100,6 +96,7 @@ class Trainer:
             if progress is not None:
                 progress(self._progress(plan, step, time.perf_counter() - began, curve))
         seconds = time.perf_counter() - began
+        copilots = {name: report.to_json() for name, report in self._copilots.items()}
         exported = self._exports.finish_epoch()
         objects = [*exported.objects, *self._write(plan, step)]
         self._at = (plan.run, plan.epoch)
@@ -127,8 +124,8 @@ class Trainer:
             reward_model_sha256=plan.reward_model_sha256,
             archive_cells=len(self._archive.cells) if self._archive else None,
             curriculum=self._curriculum.to_json() if self._curriculum else None,
-            planner=self._planner.to_json() if self._planner else None,
-            hints=self._hints.to_json() if self._hints else None,
+            planner=copilots.get("takeovers"),
+            hints=copilots.get("hints"),
             trajectory_hashes=tuple(self._hashes),
             segments=exported.segments,
             segments_completed=exported.segments_completed,
@@ -236,8 +233,9 @@ class Trainer:
             self._note_milestones(sample.report)
             self._note_episodes(sample.report)
             metrics.mode_latency_seconds.labels("policy").observe(sample.policy_seconds)
-            self._planner = _sum(self._planner, sample.report.planner)
-            self._hints = _sum(self._hints, sample.report.hints)
+            for name, report in sample.report.copilots.items():
+                report.publish()
+                self._copilots.setdefault(name, type(report)()).add(report)
         if self._archive is not None:
             self._archive.merge(sample.report.delta for sample in update.samples if sample.report.delta)
         self._exports.add([sample.trace for sample in update.samples if sample.trace is not None])
@@ -313,35 +311,18 @@ class Trainer:
         return [*archive, *written, *export_rllib(self.store, plan.epoch, self.algorithm)]
 
 
-_Report = TypeVar("_Report", "TakeoverReport", "HintReport")
-
-
-def _sum(total: _Report | None, latest: _Report | None) -> _Report | None:
-    """Take a rollout's report into the epoch's and into the metrics."""
-    if latest is None:
-        return total
-    latest.publish()
-    if total is None:
-        return latest
-    total.add(latest)
-    return total
-
-
 def make_planning(
     llm: LLMSettings, frame_skip: int, takes_over: bool, hint_interval: int, env: Any
-) -> tuple[Takeovers | None, Hints | None]:
-    """What a runner's environment asks of its planner: one for both, with the key of its own environment."""
-    from questloop.planner.client import (
-        planner_of,  # with its HTTP client: a run without a planner does without
-    )
+) -> list[Copilot]:
+    """The copilots of a runner's environment, which share a planner with the key of its own environment."""
+    from questloop.planner.client import planner_of  # its HTTP client: a run without a planner does without
     from questloop.planner.hints import Hints
     from questloop.planner.takeover import Takeovers
 
     planner = planner_of(llm.model_copy(update={"llm_api_key": load().llm.llm_api_key}))
-    return (
-        Takeovers(env, planner, frame_skip) if takes_over else None,
-        Hints(env, planner, hint_interval) if hint_interval else None,
-    )
+    takeovers: list[Copilot] = [Takeovers(env, planner, frame_skip)] if takes_over else []
+    hints: list[Copilot] = [Hints(env, planner, hint_interval)] if hint_interval else []
+    return [*takeovers, *hints]
 
 
 def quest_config(settings: Settings, world: World, layout: Layout, seed: int) -> QuestConfig:
