@@ -12,6 +12,7 @@ from questloop.settings import load
 from questloop.storage import keys
 from questloop.storage.store import open_store
 from questloop.web.app import build_app
+from questloop.web.labels import Labelling
 
 PAGES = ["/", "/map", "/segments", "/episodes", "/archive", "/planner", "/judges", "/label"]
 
@@ -242,6 +243,18 @@ def test_labels_are_kept_one_by_one_and_measured_at_the_end(store):
     assert '<button type="button" value="1" aria-pressed="true">' in text
     assert "All are labelled" in text
     assert pages.post(f"/label/{name}", json={"key": 10}, headers=headers).status_code == 422
+
+
+def test_the_command_that_labels_chooses_epoch_and_count(store):
+    settings = load(flags={"store_url": store.url, "dashboard_token": "secret"})
+    pages = TestClient(build_app(store, settings, labelling=Labelling(epoch=0, count=2)))
+    assert "Segment 1 of 2 of epoch 0" in pages.get("/label").text
+    chosen = {re.search(r'data-label="([^"]+)"', pages.get(f"/label?number={n}").text)[1] for n in (0, 1)}
+    other = next(name for name in RunBook(store).segments(0) if name not in chosen)
+    headers = {"Authorization": "Bearer secret"}
+    assert pages.post(f"/label/{other}", json={"key": 1}, headers=headers).status_code == 404
+    unjudged = TestClient(build_app(store, settings, labelling=Labelling(epoch=7)))
+    assert "None yet" in unjudged.get("/label").text
 
 
 def test_a_foreign_page_cannot_reach_it_by_another_name(store):

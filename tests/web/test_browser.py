@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from questloop.judges.labels import read_labels
 from questloop.report.book import RunBook
 from questloop.serving.background import AppServer
 from questloop.settings import load
@@ -210,6 +211,18 @@ def test_ten_thousand_segments_are_listed_and_all_are_reached(many, look):
             page.goto(f"{server.root_url}/segments?epoch=1&order={order}&page=10000")
             page.get_by_text("page 167 of 167").wait_for()
             assert set(page.evaluate(ALL_LINKS, order)) == set(RunBook(many).segments(1))
+
+
+def test_a_person_labels_by_keyboard_with_the_token_that_the_command_hands_over(store, look):
+    settings = load(flags={"store_url": store.url, "dashboard_token": "a secret"})
+    with AppServer(build_app(store, settings)) as server, look() as page:
+        page.goto(f"{server.root_url}/label#token=a+secret")
+        page.get_by_text("0 labelled").wait_for()
+        assert "secret" not in page.url
+        page.keyboard.press("7")
+        page.get_by_text("Segment 2 of").wait_for()
+        page.get_by_text("1 labelled").wait_for()
+    assert list(read_labels(store, 0).values()) == [0.7778]
 
 
 def test_a_page_follows_a_dashboard_that_comes_back(judged, browser):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from questloop import settings as settings_module
-
-if TYPE_CHECKING:
-    from questloop.judges.request import Case
 
 app = typer.Typer(help="Serve, compare and measure judges.", no_args_is_help=True)
 
@@ -146,37 +143,29 @@ def label(
 
         questloop judge label --epoch 0 --count 30
     """
-    from functools import lru_cache
+    import secrets
 
-    from questloop.episodes.reader import SegmentReader
-    from questloop.judges.labels import choose, read_labels, write_labels
     from questloop.judges.labels import compare as compare_labels
-    from questloop.judges.request import prepare
+    from questloop.judges.labels import read_labels
     from questloop.judges.scores import read_scores
     from questloop.serving.background import AppServer
-    from questloop.serving.labelling import Labelling, build_labelling_app
     from questloop.storage.store import open_store
+    from questloop.web.app import build_app
+    from questloop.web.labels import Labelling
 
-    settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
+    token = secrets.token_urlsafe(16)
+    flags = {"store_url": store, "epoch": epoch, "dashboard_token": token}
+    settings = settings_module.load(config, flags)
     where, number = open_store(settings.store), settings.loop.epoch
-    scores, reader = read_scores(where, number), SegmentReader(where)
-
-    @lru_cache(maxsize=64)
-    def case_of(segment_id: str) -> Case:
-        return prepare(reader.load(segment_id))
-
-    work = Labelling(
-        choose(scores, count, settings.loop.seed),
-        case_of,
-        lambda labels: write_labels(where, number, labels),
-        read_labels(where, number),
-    )
-    with AppServer(build_labelling_app(work), port) as server:
-        typer.echo(f"label at {server.root_url} , Ctrl-C when done", err=True)
+    scores = read_scores(where, number)
+    labelling = Labelling(number, count, settings.loop.seed)
+    with AppServer(build_app(where, settings, labelling=labelling), port) as server:
+        page = f"{server.root_url}/label#token={token}"
+        typer.echo(f"label at {page} , Ctrl-C when done", err=True)
         if browser:
-            typer.launch(server.root_url)
+            typer.launch(page)
         _wait()
-    result = compare_labels(scores, work.labels)
+    result = compare_labels(scores, read_labels(where, number))
     if as_json:
         typer.echo(result.model_dump_json())
         return

@@ -1,10 +1,10 @@
-"""Machines, GPUs and jobs of the fleet, with logs."""
+"""The dashboard's pages about the fleet: machines with their GPUs, and jobs with their logs."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated
 
-from fastapi import FastAPI, Path, Query
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from questloop.errors import QuestloopError
@@ -13,21 +13,17 @@ from questloop.fleet.database import Database
 from questloop.fleet.logs import JobLog
 from questloop.fleet.states import JobStatus, SlotKind
 from questloop.settings import FleetSettings
+from questloop.web.site import Templates
 
 SHOWN = 200
 JobName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 
 
-class Draw(Protocol):
-    """Renders a template."""
+def fleet_pages(db: Database, settings: FleetSettings, draw: Templates) -> APIRouter:
+    """The routes of the fleet's pages."""
+    pages = APIRouter()
 
-    def __call__(self, template: str, code: int = 200, **context: Any) -> HTMLResponse: ...
-
-
-def add_fleet(app: FastAPI, db: Database, settings: FleetSettings, draw: Draw) -> None:
-    """Add the fleet's pages to the dashboard."""
-
-    @app.get("/fleet", response_class=HTMLResponse)
+    @pages.get("/fleet", response_class=HTMLResponse)
     def fleet(status: Annotated[JobStatus | None, Query()] = None) -> HTMLResponse:
         found = machines.find(db)
         gpus = [(vm, [slot for slot in vm.slots if slot.kind is SlotKind.CUDA]) for vm in found]
@@ -39,7 +35,7 @@ def add_fleet(app: FastAPI, db: Database, settings: FleetSettings, draw: Draw) -
             statuses=list(JobStatus),
         )
 
-    @app.get("/fleet/jobs/{job_id}", response_class=HTMLResponse)
+    @pages.get("/fleet/jobs/{job_id}", response_class=HTMLResponse)
     def job(job_id: JobName) -> HTMLResponse:
         try:
             found = jobs.get(db, job_id)
@@ -56,7 +52,7 @@ def add_fleet(app: FastAPI, db: Database, settings: FleetSettings, draw: Draw) -
             log=JobLog(settings.log_dir, job_id).end(),
         )
 
-    @app.get("/fleet/jobs/{job_id}/log")
+    @pages.get("/fleet/jobs/{job_id}/log")
     def log(job_id: JobName) -> JSONResponse:
         """The end of a job's log, and its status."""
         try:
@@ -65,3 +61,5 @@ def add_fleet(app: FastAPI, db: Database, settings: FleetSettings, draw: Draw) -
             return JSONResponse({"error": str(error)}, 404)
         text = JobLog(settings.log_dir, job_id).end()
         return JSONResponse({"status": found.status, "final": jobs.is_final(found), "log": text})
+
+    return pages

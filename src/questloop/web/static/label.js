@@ -18,6 +18,12 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   if (token) {
+    // `questloop judge label` opens the page with its token behind the #, which no server is sent.
+    const given = new URLSearchParams(location.hash.slice(1)).get("token");
+    if (given) {
+      sessionStorage.setItem("token", given);
+      history.replaceState(null, "", location.pathname + location.search);
+    }
     token.value = sessionStorage.getItem("token") || "";
     token.addEventListener("input", () => sessionStorage.setItem("token", token.value));
     for (const button of box.querySelectorAll("button")) button.addEventListener("click", () => answer(Number(button.value)));

@@ -1,0 +1,95 @@
+"""The dashboard's pages about the run as a whole: overview, map, archive, planner and judges."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Path
+from fastapi.responses import HTMLResponse, Response
+
+from questloop.report import table, views
+from questloop.report.charts import calibration, learning_curves, model_charts
+from questloop.storage.keys import Stage
+from questloop.web.site import Site, png
+
+
+def run_pages(site: Site) -> APIRouter:
+    """The routes of these pages."""
+    pages, book, draw = APIRouter(default_response_class=HTMLResponse), site.book, site.draw
+
+    @pages.get("/")
+    def overview() -> HTMLResponse:
+        played = book.played()
+        judged = [epoch for epoch in book.epochs(Stage.EVALUATE) if epoch in book.exported()]
+        recent = {epoch: played[epoch] for epoch in list(played)[-8:]}
+        ranked = sorted(book.weighted(judged[-1]).items(), key=lambda item: item[::-1]) if judged else []
+        return draw(
+            "overview.html",
+            columns=list(table.COLUMNS.values()),
+            rows=[table.cells(row) for row in book.rows()],
+            legend=table.LEGEND,
+            charts=learning_curves(book.so_far()),
+            epochs=list(recent),
+            milestones=[row for row in views.milestones(recent) if any(row[1])],
+            missed=[name for name, counts in views.milestones(recent) if not any(counts)],
+            best=site.segments.cards([name for name, _ in ranked[:-4:-1]]),
+            worst=site.segments.cards([name for name, _ in ranked[:3]]) if len(ranked) > 5 else [],
+        )
+
+    @pages.get("/map")
+    def the_map() -> HTMLResponse:
+        return draw("map.html", maps=site.rooms.maps())
+
+    @pages.get("/rooms/{group}/{room}.png")
+    def room(group: Annotated[int, Path(ge=0, le=7)], room: Annotated[int, Path(ge=0, le=255)]) -> Response:
+        found = site.rooms.picture((group, room))
+        if found is None:
+            raise HTTPException(404, "No exported frame shows this room.")
+        return png(found)
+
+    @pages.get("/archive")
+    def archive() -> HTMLResponse:
+        epoch, cells = site.archive.newest()
+        site.rooms.search()
+        found = site.archive.rooms(cells)
+        reached = reduce(or_, (room.milestones for room in found), 0)
+        return draw(
+            "archive.html",
+            epoch=epoch,
+            rooms=found,
+            furthest=site.archive.title(reached),
+            titles={room.milestones: site.archive.title(room.milestones) for room in found},
+            pictured={room.room for room in found if site.rooms.picture(room.room) is not None},
+        )
+
+    @pages.get("/planner")
+    def planner() -> HTMLResponse:
+        played = book.played()
+        recent = {epoch: played[epoch] for epoch in list(played)[-12:]}
+        epoch, kinds = site.segments.takeovers()
+        return draw(
+            "planner.html",
+            epochs=list(recent),
+            rows=views.planner(recent),
+            epoch=epoch,
+            kinds=kinds,
+            cards=site.segments.planned(),
+        )
+
+    @pages.get("/judges")
+    def judges() -> HTMLResponse:
+        learned = book.epochs(Stage.REWARD_MODEL)
+        judged = [(epoch, book.info(epoch, Stage.EVALUATE)) for epoch in book.epochs(Stage.EVALUATE)[-12:]]
+        newest = book.info(learned[-1], Stage.REWARD_MODEL) if learned else {}
+        return draw(
+            "judges.html",
+            charts=model_charts(book),
+            epoch=learned[-1] if learned else None,
+            figures=views.reward_model(newest) if newest else [],
+            calibration=calibration(newest) if newest else None,
+            judged=judged,
+        )
+
+    return pages

@@ -1,0 +1,78 @@
+"""What every page of the dashboard is made from: the run's documents, and the templates that show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Path
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from questloop.report import views
+from questloop.report.book import RunBook
+from questloop.settings import Settings
+from questloop.storage.store import Store
+from questloop.web.archive import ArchiveBook
+from questloop.web.rooms import RoomBook
+from questloop.web.segments import SegmentPages
+
+EpochNumber = Annotated[int, Path(ge=0, le=10**9)]
+Name = Annotated[str, Path(max_length=120)]
+
+
+class Templates:
+    """Renders a template with what every page shows: the run, its progress and the store's address."""
+
+    def __init__(self, book: RunBook, has_fleet: bool) -> None:
+        self._book, self._has_fleet = book, has_fleet
+        self._templates = Environment(
+            loader=PackageLoader("questloop.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["number"] = views.number
+        self._templates.filters["with_interval"] = views.with_interval
+
+    def __call__(self, template: str, code: int = 200, **context: Any) -> HTMLResponse:
+        run = self._book.run()
+        page = self._templates.get_template(template).render(
+            page=template.removesuffix(".html"),
+            run=run,
+            store=self._book.store.url,
+            has_fleet=self._has_fleet,
+            progress=self._book.progress(),
+            **context,
+        )
+        return HTMLResponse(page, code)
+
+
+@dataclass(frozen=True)
+class Site:
+    """The parts that the groups of pages share."""
+
+    book: RunBook
+    draw: Templates
+    rooms: RoomBook
+    archive: ArchiveBook
+    segments: SegmentPages
+
+    @classmethod
+    def of(cls, store: Store, settings: Settings, has_fleet: bool) -> Site:
+        """The site of the run in `store`."""
+        book = RunBook(store)
+        return cls(
+            book,
+            Templates(book, has_fleet),
+            RoomBook(book, settings.game),
+            ArchiveBook(book, settings.game),
+            SegmentPages(book),
+        )
+
+
+def png(data: bytes) -> Response:
+    """A picture that never changes, so that browsers keep it."""
+    headers = {"Cache-Control": "private, max-age=604800, immutable"}
+    return Response(data, media_type="image/png", headers=headers)
