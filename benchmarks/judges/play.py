@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from questloop.episodes.outcomes import milestone_follows
-from questloop.episodes.pictures import encode_png
+from questloop.episodes.png import encode_png
 from questloop.episodes.segment import SEGMENT_FRAMES as SEGMENT_STEPS
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator

@@ -10,7 +10,7 @@ import pytest
 
 from questloop import settings as settings_module
 from questloop.env.world import game_world
-from questloop.episodes.pictures import decode_png
+from questloop.episodes.png import decode_png
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.replays import Replay, decode_replays, encode_replays, read_replays
 from questloop.episodes.segment import EpisodeOutcome

@@ -42,3 +42,14 @@ def test_nothing_to_draw_is_said(plot):
 def test_labels_are_text():
     assert "<b>" not in line_plot("<b>", [Line("<b>", [1], [1.0]), Line("b", [1], [2.0])], "<b>")
     assert "<b>" not in reliability_plot("<b>", [(0.5, 0.5, 3)], "<b>")
+
+
+def test_a_long_curve_is_smoothed_over_its_points_and_its_epochs_are_named():
+    plot = line_plot("t", [Line("a", list(range(40)), [0.0, 1.0] * 20)], "steps", boundaries=[20])
+    faint, bold = re.findall(r'<polyline class="line ([^"]*)" points="([^"]*)"', plot)
+    assert (faint[0], bold[0]) == ("faint s0", "s0")
+    heights = [{float(place.split(",")[1]) for place in points.split()} for _, points in (faint, bold)]
+    assert min(heights[1]) > min(heights[0]), "the mean of neighbours lies between 0 and 1"
+    assert ">epoch 1<" in plot
+    assert "faint" not in line_plot("t", [Line("a", [0, 1], [0.0, 1.0])], "steps")
+    assert ">epoch" not in line_plot("t", [Line("a", [0, 9], [0.0, 1.0])], "steps", boundaries=list(range(9)))

@@ -94,6 +94,8 @@ def test_its_curves_as_scalars(run, tmp_path):
     assert len(curve) == 30
     assert events.Scalars("epoch/unique_rooms")[0].value == 1
     assert "epoch/return_mean" not in events.Tags()["scalars"], "no episode ended"
+    assert write_scalars(run[0], tmp_path / "tensorboard") == path
+    assert list(path.parent.iterdir()) == [path], "an earlier file is replaced"
 
 
 def test_a_store_without_a_run(tmp_path):

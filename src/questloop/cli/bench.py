@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from questloop.cli.options import JsonOption
+
 if TYPE_CHECKING:
     from questloop.bench.figures import BenchReport
 
@@ -17,7 +19,7 @@ def bench(
         bool, typer.Option("--full", help="more rounds, and memory over 30 million frames")
     ] = False,
     profile: Annotated[bool, typer.Option("--profile", help="show where the time goes")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document")] = False,
+    as_json: JsonOption = False,
     output: Annotated[Path | None, typer.Option(help="also write the JSON there")] = None,
 ) -> None:
     """Measure throughput beside the emulator's limit, stock RLlib and Stable-Baselines3.

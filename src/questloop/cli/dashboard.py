@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from questloop.cli.options import ConfigOption, PortOption, StoreOption, StorePlace, store_of
+
 if TYPE_CHECKING:
     from questloop.fleet.database import Database
     from questloop.settings import Settings
 
 
 def dashboard(
-    store_url: Annotated[str | None, typer.Argument(help="store; unset: STORE_URL", metavar="STORE")] = None,
+    place: StorePlace = None,
+    store: StoreOption = None,
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free port")] = 8500,
+    port: PortOption = 8500,
     names: Annotated[
         list[str] | None,
         typer.Option("--name", help="host name that browsers use, such as a route's; may be repeated"),
     ] = None,
     fleet: Annotated[bool, typer.Option(help="show the fleet of DATABASE_URL too")] = True,
-    config: Annotated[Path | None, typer.Option(help="TOML file of settings")] = None,
+    config: ConfigOption = None,
 ) -> None:
     """Show a run live on a web page: progress, curves, map, segments and what judges said of them, the fleet.
 
@@ -41,7 +44,7 @@ def dashboard(
     from questloop.storage.store import open_existing_store
     from questloop.web.app import LOOPBACK, build_app
 
-    settings = settings_module.load(config, {"store_url": store_url})
+    settings = settings_module.load(config, {"store_url": store_of(place, store)})
     app = build_app(
         open_existing_store(settings.store),
         settings,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from questloop.cli.options import JsonOption, RomOption, StartStatesOption
 from questloop.errors import QuestloopError
 from questloop.exit_codes import ExitCode
 
@@ -27,12 +27,10 @@ class DoctorCheck:
 
 
 def doctor(
-    rom: Annotated[
-        Path | None, typer.Option(help="ROM to check; unset: ROM_PATH or the bundled game")
-    ] = None,
-    start_states: Annotated[str | None, typer.Option(help="folder or store of start states")] = None,
+    rom: RomOption = None,
+    start_states: StartStatesOption = None,
     steps: Annotated[int, typer.Option(min=200, help="steps of random play")] = 2000,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check the set-up: ROM, what is read from it while random inputs run, judges, store and Ray.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from questloop import settings as settings_module
+from questloop.cli.options import ConfigOption, EpochOption, JsonOption, StoreOption, StorePlace, store_of
 from questloop.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,15 +20,16 @@ def epoch(
     address: Annotated[
         str | None, typer.Option(help="RAY_ADDRESS: the cluster's dashboard, http://host:8265")
     ] = None,
-    epoch: Annotated[int | None, typer.Option(help="EPOCH: the first epoch")] = None,
+    epoch: EpochOption = None,
     count: Annotated[int, typer.Option(min=1, help="epochs to run")] = 1,
     cycle: Annotated[
         str, typer.Option(help="a: train; b: judges and reward model; ab: one after the other")
     ] = "ab",
     retries: Annotated[int, typer.Option(min=0, help="tries of a job after the first")] = 2,
-    store: Annotated[str | None, typer.Option(help="STORE_URL: the store that the jobs write")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file of settings")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    place: StorePlace = None,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Submit an epoch's training, evaluation and reward model to a Ray cluster, and follow them.
 
@@ -43,7 +44,7 @@ def epoch(
     """
     from questloop.pipeline.ray_jobs import EpochDriver
 
-    flags = {"ray_address": address, "epoch": epoch, "store_url": store}
+    flags = {"ray_address": address, "epoch": epoch, "store_url": store_of(place, store)}
     settings = settings_module.load(config, flags)
     where = settings.training.ray_address
     if not where:

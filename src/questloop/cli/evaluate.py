@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from questloop import settings as settings_module
+from questloop.cli.options import ConfigOption, EpochOption, JsonOption, StoreOption, StorePlace, store_of
 
 if TYPE_CHECKING:
     from questloop.judges.summary import Summary
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    store: Annotated[str | None, typer.Option(help="STORE_URL: a path, file:/// or s3://")] = None,
-    epoch: Annotated[int | None, typer.Option(help="EPOCH")] = None,
+    place: StorePlace = None,
+    store: StoreOption = None,
+    epoch: EpochOption = None,
     budget: Annotated[str | None, typer.Option(help="JUDGE_BUDGET: segments judged, or all")] = None,
     votes: Annotated[int | None, typer.Option(help="JUDGE_VOTES")] = None,
     measure: Annotated[
@@ -27,8 +28,8 @@ def evaluate(
     restart: Annotated[
         bool, typer.Option(help="judge anew what was judged under another rubric or model")
     ] = False,
-    config: Annotated[Path | None, typer.Option(help="TOML file of settings")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Have the judges score an epoch's segments; killed at any point, the same command goes on.
 
@@ -40,7 +41,12 @@ def evaluate(
     """
     from questloop.storage.store import open_store
 
-    flags = {"store_url": store, "epoch": epoch, "judge_budget": budget, "judge_votes": votes}
+    flags = {
+        "store_url": store_of(place, store),
+        "epoch": epoch,
+        "judge_budget": budget,
+        "judge_votes": votes,
+    }
     settings = settings_module.load(config, flags)
     where = open_store(settings.store)
     summary = _measure(settings, where) if measure else _judge(settings, restart)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from questloop.errors import MissingExtraError
 
@@ -13,8 +11,6 @@ if TYPE_CHECKING:
     from questloop.fleet.database import Database
     from questloop.fleet.models import VM
     from questloop.settings import Settings
-
-JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 def open_fleet() -> tuple[Database, Settings]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop.cli.fleet_common import JsonOption, columns, machines_table, on_machine, open_fleet
+from questloop.cli.fleet_common import columns, machines_table, on_machine, open_fleet
+from questloop.cli.options import JsonOption
 from questloop.errors import QuestloopError
 from questloop.exit_codes import ExitCode
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
+from questloop.cli.options import JsonOption
+
 if TYPE_CHECKING:
     from questloop.grpo.try_reward import RewardTrial
 
@@ -64,7 +66,7 @@ def try_reward(
         float, typer.Option("--reward-timeout-s", "--reward_timeout_s", help="seconds; 0: no limit")
     ] = 60.0,
     limit: Annotated[int | None, typer.Option(min=1, help="rows to score")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Score a file of completions and show what each reward gives.
 

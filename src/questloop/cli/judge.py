@@ -9,13 +9,17 @@ from typing import Annotated
 import typer
 
 from questloop import settings as settings_module
+from questloop.cli.options import (
+    ConfigOption,
+    EpochOption,
+    JsonOption,
+    PortOption,
+    StoreOption,
+    StorePlace,
+    store_of,
+)
 
 app = typer.Typer(help="Serve, compare and measure judges.", no_args_is_help=True)
-
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of settings")]
-StoreOption = Annotated[str | None, typer.Option("--store", help="STORE_URL: a path, file:/// or s3://")]
-EpochOption = Annotated[int | None, typer.Option("--epoch", help="EPOCH")]
-JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 ROLES = ("state", "puzzle", "vision")
 SMOLLM2_NOTICE = (
@@ -35,7 +39,7 @@ class LocalModel(StrEnum):
 @app.command()
 def serve(
     model: Annotated[LocalModel, typer.Option(help="what answers")] = LocalModel.RULE_BASED,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free port")] = 8100,
+    port: PortOption = 8100,
     threads: Annotated[int | None, typer.Option(min=1, help="of smollm2; unset: all cores")] = None,
     adapter: Annotated[
         Path | None, typer.Option(help="GGUF of `judge adapter` for smollm2; unset: the one that ships")
@@ -83,6 +87,7 @@ def serve(
 @app.command()
 def compare(
     pairs: Annotated[int, typer.Option(min=1, help="pairs, each asked in both orders")] = 100,
+    place: StorePlace = None,
     store: StoreOption = None,
     epoch: EpochOption = None,
     config: ConfigOption = None,
@@ -100,7 +105,7 @@ def compare(
     from questloop.pipeline.judging import segment_infos, with_judges
     from questloop.storage.store import open_store
 
-    settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
+    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch})
     where, number = open_store(settings.store), settings.loop.epoch
     reader = SegmentReader(where)
     summary, _ = with_judges(
@@ -128,8 +133,9 @@ def compare(
 @app.command()
 def label(
     count: Annotated[int, typer.Option(min=1, help="segments to label")] = 30,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free port")] = 0,
+    port: PortOption = 0,
     browser: Annotated[bool, typer.Option(help="open the page")] = True,
+    place: StorePlace = None,
     store: StoreOption = None,
     epoch: EpochOption = None,
     config: ConfigOption = None,
@@ -154,7 +160,7 @@ def label(
     from questloop.web.labels import Labelling
 
     token = secrets.token_urlsafe(16)
-    flags = {"store_url": store, "epoch": epoch, "dashboard_token": token}
+    flags = {"store_url": store_of(place, store), "epoch": epoch, "dashboard_token": token}
     settings = settings_module.load(config, flags)
     where, number = open_store(settings.store), settings.loop.epoch
     scores = read_scores(where, number)
@@ -186,6 +192,7 @@ def export(
     pairs: Annotated[int, typer.Option(min=1, help="most pairs to train on")] = 4000,
     held_out: Annotated[float, typer.Option(min=0.01, max=0.99, help="share of episodes held out")] = 0.25,
     seed: Annotated[int, typer.Option(help="of the split and the pairs")] = 0,
+    place: StorePlace = None,
     store: StoreOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -212,7 +219,7 @@ def export(
     unknown = sorted(set(asked) - set(Task))
     if unknown:
         raise UsageError(f"--task {' '.join(unknown)}: choose from {', '.join(Task)}")
-    where = open_store(settings_module.load(config, {"store_url": store}).store)
+    where = open_store(settings_module.load(config, {"store_url": store_of(place, store)}).store)
     chosen = epochs or list(committed_epochs(where, Stage.ROLLOUTS))
     segments = list(outcome_segments(SegmentReader(where), chosen))
     dataset = build(segments, [Task(task) for task in asked], held_out, pairs=pairs, seed=seed)

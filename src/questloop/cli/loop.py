@@ -10,14 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from questloop import settings as settings_module
+from questloop.cli.options import (
+    ConfigOption,
+    EpochOption,
+    JsonOption,
+    SeedOption,
+    StoreOption,
+    StorePlace,
+    store_of,
+)
 from questloop.settings import Settings
-
-Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-StoreUrl = Annotated[
-    str | None, typer.Option("--store", help="STORE_URL: a path, file:///... or s3://bucket.")
-]
-EpochNumber = Annotated[int | None, typer.Option(help="EPOCH: the epoch of this stage.")]
 
 DEMO: dict[str, Any] = {
     "epoch_steps": 81_920,
@@ -35,11 +37,12 @@ DEMO_STORE = "runs/demo"
 
 
 def demo(
-    store: StoreUrl = None,
-    seed: Annotated[int | None, typer.Option(help="SEED")] = None,
+    place: StorePlace = None,
+    store: StoreOption = None,
+    seed: SeedOption = None,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs to play.")] = 2,
     fresh: Annotated[bool, typer.Option(help="Delete what an earlier demo left in the store first.")] = False,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Train, judge, learn a reward model and train again, shaped by it, on the bundled game.
 
@@ -51,18 +54,21 @@ def demo(
         questloop demo --fresh --seed 1 --json
         questloop demo --store s3://questloop
     """
-    settings = settings_module.load(None, {"seed": seed, "store_url": store or _demo_store()}, DEMO)
+    settings = settings_module.load(
+        None, {"seed": seed, "store_url": store_of(place, store) or _demo_store()}, DEMO
+    )
     if fresh:
         _clear(settings)
     _run(settings, epochs, as_json)
 
 
 def pipeline(
-    store: StoreUrl = None,
+    place: StorePlace = None,
+    store: StoreOption = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Stop after this many epochs.")] = None,
     hours: Annotated[float | None, typer.Option(help="RUN_HOURS")] = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the full loop for RUN_HOURS; resumes where it stopped.
 
@@ -71,12 +77,16 @@ def pipeline(
         questloop pipeline --hours 8
         ROM_PATH=zelda.gbc STORE_URL=s3://questloop questloop pipeline
     """
-    settings = settings_module.load(config, {"store_url": store, "run_hours": hours})
+    settings = settings_module.load(config, {"store_url": store_of(place, store), "run_hours": hours})
     _run(settings, epochs, as_json)
 
 
 def rollouts(
-    store: StoreUrl = None, epoch: EpochNumber = None, config: Config = None, as_json: AsJson = False
+    place: StorePlace = None,
+    store: StoreOption = None,
+    epoch: EpochOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run one training epoch: collect, learn, export segments, write the checkpoint.
 
@@ -91,7 +101,7 @@ def rollouts(
     from questloop.training.cluster import require_gpu
     from questloop.training.trainer import Trainer
 
-    settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
+    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch})
     number = settings.loop.epoch
     require_gpu(settings.training)
     with (
@@ -107,10 +117,11 @@ def reward_model(
     pairwise: Annotated[
         bool, typer.Option("--pairwise", help="learn from `questloop judge compare` in place of scores")
     ] = False,
-    store: StoreUrl = None,
-    epoch: EpochNumber = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    place: StorePlace = None,
+    store: StoreOption = None,
+    epoch: EpochOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Learn the reward model from an epoch's scores and those of the epochs before.
 
@@ -124,7 +135,7 @@ def reward_model(
     from questloop.pipeline.display import Display
     from questloop.storage.keys import Stage
 
-    settings = settings_module.load(config, {"store_url": store, "epoch": epoch})
+    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch})
     number = settings.loop.epoch
     with open_context(settings) as context, Display(context).stage(number, Stage.REWARD_MODEL) as bar:
         commit = stages.reward_model(context, number, bar.counting, pairwise)
@@ -132,12 +143,13 @@ def reward_model(
 
 
 def report(
-    store: StoreUrl = None,
+    place: StorePlace = None,
+    store: StoreOption = None,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for the run's curves as a TensorBoard event file.")
     ] = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the HTML report of a run.
 
@@ -151,7 +163,7 @@ def report(
     from questloop.storage.store import open_store
     from questloop.telemetry.progress import progress_bar
 
-    settings = settings_module.load(config, {"store_url": store})
+    settings = settings_module.load(config, {"store_url": store_of(place, store)})
     where = open_store(settings.store)
     with progress_bar("report", "parts") as tell:
         written = {"report": write_report(where, settings, tell)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from questloop.cli.options import LatestEpoch, RomOption, StartStatesOption
 from questloop.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,15 +24,17 @@ def play(
     output: Annotated[Path, typer.Option(help="film or picture: .gif, .mp4 or .png (the last frame)")] = Path(
         "play.gif"
     ),
-    checkpoint: Annotated[str | None, typer.Option(help="store whose trained policy plays")] = None,
-    epoch: Annotated[int | None, typer.Option(min=0, help="its epoch; unset: the latest")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option("--store", "--checkpoint", help="store whose trained policy plays")
+    ] = None,
+    epoch: LatestEpoch = None,
     script: Annotated[Path | None, typer.Option(help="play this input script")] = None,
     window: Annotated[bool, typer.Option(help="play by hand in a window")] = False,
     steps: Annotated[int, typer.Option(min=1, help="steps of the policy or random agent")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="seed of the policy or random agent")] = 0,
     start: Annotated[str | None, typer.Option(help="start state to begin at, or 'power-on'")] = None,
-    rom: Annotated[Path | None, typer.Option(help="ROM; unset: ROM_PATH or the bundled game")] = None,
-    start_states: Annotated[str | None, typer.Option(help="folder or store of start states")] = None,
+    rom: RomOption = None,
+    start_states: StartStatesOption = None,
 ) -> None:
     """Watch a trained policy, a recorded input script or a random agent, or play by hand.
 
@@ -39,7 +42,7 @@ def play(
 
         questloop play --output random.mp4 --steps 600
 
-        questloop play --checkpoint runs/demo --output policy.gif
+        questloop play --store runs/demo --output policy.gif
 
         questloop play --script inputs.txt --start power-on --output walk.gif
 
@@ -57,7 +60,7 @@ def play(
     from questloop.telemetry.progress import progress_bar, told
 
     if len([way for way in (checkpoint, script, window) if way]) > 1:
-        raise UsageError("play takes one of --checkpoint, --script and --window")
+        raise UsageError("play takes one of --store, --script and --window")
     game = settings.load(flags={"rom_path": rom, "start_states": start_states}).game
     loaded = Rom.load(game.rom_path)
     profile = profile_for(loaded)

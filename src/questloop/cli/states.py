@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from questloop.cli.options import JsonOption, RomOption
 from questloop.errors import QuestloopError, UsageError
 from questloop.exit_codes import ExitCode
 
@@ -19,11 +20,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Capture, list and verify start states.", no_args_is_help=True)
 
-RomOption = Annotated[Path | None, typer.Option(help="ROM; unset: ROM_PATH or the bundled game")]
 WhereOption = Annotated[
     str | None, typer.Option("--in", help="folder or store URL; unset: START_STATES, else 'states'")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 @app.command()

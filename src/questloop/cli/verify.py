@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from questloop.cli.options import ConfigOption, JsonOption, StoreOption, StorePlace, store_of
 
 if TYPE_CHECKING:
     from questloop.episodes.findings import Audit
@@ -19,7 +20,8 @@ _SHOWN = 20
 
 
 def verify(
-    store_url: Annotated[str | None, typer.Argument(help="store; unset: STORE_URL", metavar="STORE")] = None,
+    place: StorePlace = None,
+    store: StoreOption = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="delete what no commit lists; nothing else is touched")
     ] = False,
@@ -27,8 +29,8 @@ def verify(
         int | None,
         typer.Option(min=0, help="withdraw the results of this epoch and later ones, to be played again"),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file of settings")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Check that every segment, score and model of a store is there once, whole and unchanged.
 
@@ -53,24 +55,24 @@ def verify(
     from questloop.exit_codes import ExitCode
     from questloop.storage.store import open_existing_store
 
-    store = open_existing_store(settings.load(config, {"store_url": store_url}).store)
+    where = open_existing_store(settings.load(config, {"store_url": store_of(place, store)}).store)
     withdrawn, removed = [], None
     if rewind is None and not repair:
-        found = _audit(store)
+        found = _audit(where)
     else:
-        with _only_writer(store) as lease:
+        with _only_writer(where) as lease:
             if rewind is not None:
-                withdrawn = _rewind(store, rewind, lease)
-            found = _audit(store)
+                withdrawn = _rewind(where, rewind, lease)
+            found = _audit(where)
             if repair:
-                removed = remove_orphans(store, found) + store.remove_unfinished()
+                removed = remove_orphans(where, found) + where.remove_unfinished()
     if as_json:
         done = {"withdrawn": withdrawn} if rewind is not None else {}
         print(json.dumps(found.to_json() | done | ({} if removed is None else {"removed": removed})))
     else:
         for key in withdrawn:
             print(f"withdrawn: {key}")
-        _print(found, store.url, removed)
+        _print(found, where.url, removed)
     if not found.ok:
         raise typer.Exit(ExitCode.BAD_DATA)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from questloop.cli.options import ConfigOption, JsonOption, LatestEpoch, StoreOption, StorePlace, store_of
 from questloop.errors import BadDataError, UsageError
 
 if TYPE_CHECKING:
@@ -16,15 +17,16 @@ if TYPE_CHECKING:
 
 
 def video(
-    store: Annotated[str | None, typer.Option(help="STORE_URL: a path, file:///... or s3://bucket")] = None,
-    epoch: Annotated[int | None, typer.Option(min=0, help="epoch; unset: the latest")] = None,
+    place: StorePlace = None,
+    store: StoreOption = None,
+    epoch: LatestEpoch = None,
     episode: Annotated[str | None, typer.Option(help="id of an episode; unset: the best one")] = None,
     grid: Annotated[int, typer.Option(min=1, max=64, help="film so many episodes side by side")] = 1,
     steps: Annotated[int, typer.Option(min=1, help="film at most so many steps")] = 1800,
     output: Annotated[Path | None, typer.Option(help="file to write; unset: into the store")] = None,
     list_: Annotated[bool, typer.Option("--list", help="list the epoch's episodes, best first")] = False,
-    config: Annotated[Path | None, typer.Option(help="TOML file of settings")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Film an epoch's best episode, a certain one, or many side by side, as MP4 into the store.
 
@@ -48,7 +50,7 @@ def video(
 
     if episode and grid > 1:
         raise UsageError("video takes one of --episode and --grid")
-    settings = settings_module.load(config, {"store_url": store})
+    settings = settings_module.load(config, {"store_url": store_of(place, store)})
     where = open_existing_store(settings.store)
     number = _latest(where) if epoch is None else epoch
     replays = read_replays(where, number)

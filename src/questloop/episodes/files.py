@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from questloop.episodes.pictures import encode_png
+from questloop.episodes.png import encode_png
 from questloop.episodes.segment import OBSERVATIONS, STATES, Manifest, ManifestFile, Segment
 from questloop.episodes.trace import MODES, Floats
 from questloop.errors import BadDataError

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.episodes.boundary import Boundary, ends_episode
-from questloop.episodes.pictures import decode_screen, encode_png
+from questloop.episodes.png import decode_screen, encode_png
 from questloop.episodes.replays import Replay, scripts_from_json, scripts_to_json
 from questloop.episodes.segment import (
     SEGMENT_FRAMES,

@@ -27,7 +27,7 @@ def learning_curves(played: Played) -> list[tuple[str, Markup]]:
     return [
         (title, line_plot(title, [_line(title, steps, points, key)], "environment steps", boundaries))
         for key, title in LEARNING.items()
-        if points
+        if any(point.get(key) is not None for point in points)
     ]
 
 

@@ -1,6 +1,6 @@
-"""Charts as inline SVG, drawn in a millisecond, so that a page may follow a run that learns.
+"""Charts as inline SVG for the report and the dashboard, drawn in a millisecond so that pages can be live.
 
-Colours are classes of `style.css`, so that a chart follows light and dark.
+Colours are CSS classes of the page, so that a chart follows light and dark.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from markupsafe import Markup, escape
 WIDTH, HEIGHT = 420, 210
 LEFT, RIGHT, TOP, BOTTOM = 42, 10, 10, 36
 MOST_POINTS = 240
+SMOOTHED_FROM = 12
+"""A line of so many points is drawn as the mean of five neighbours, over the points themselves, faint."""
+NAMED_BOUNDARIES = 8
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ def line_plot(
 ) -> Markup:
     """Lines over a common x, which is marked at whole numbers alone where it is `whole`.
 
-    `boundaries` are thin verticals, such as the beginnings of epochs.
+    `boundaries` are thin verticals at the beginnings of epochs, numbered from 1 where they are few.
     """
     lines = [_thinned(line) for line in lines]
     values = [y for line in lines for y in (*line.y, *line.low, *line.high) if y is not None]
@@ -45,7 +48,7 @@ def line_plot(
     if not values:
         return Markup('<p class="soft">Nothing measured yet.</p>')
     frame = _Frame((min(xs), max(xs)), y_range or (min(0.0, *values), max(0.0, *values)))
-    parts = [frame.axes(x_label, whole), *(frame.vertical(x) for x in boundaries)]
+    parts = [frame.axes(x_label, whole), *frame.epochs(boundaries)]
     parts += [frame.line(line, index) for index, line in enumerate(lines)]
     return _svg(title, _summary(lines), parts) + _legend(lines)
 
@@ -98,17 +101,26 @@ class _Frame:
         parts.append(f'<text x="{middle}" y="{HEIGHT - 3}" text-anchor="middle">{escape(x_label)}</text>')
         return "".join(parts)
 
-    def vertical(self, value: float) -> str:
-        x = self.x(value)
-        return f'<line class="boundary" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
+    def epochs(self, boundaries: Sequence[float]) -> list[str]:
+        parts = []
+        for number, x in enumerate(map(self.x, boundaries), 1):
+            parts.append(
+                f'<line class="boundary" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
+            )
+            if len(boundaries) <= NAMED_BOUNDARIES:
+                parts.append(f'<text x="{x + 3:.1f}" y="{TOP + 9}">epoch {number}</text>')
+        return parts
 
     def diagonal(self) -> str:
         return f'<line class="boundary" x1="{self.x(0)}" y1="{self.y(0)}" x2="{self.x(1)}" y2="{self.y(1)}"/>'
 
     def line(self, line: Line, index: int) -> str:
         places = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
-        path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in places)
-        parts = [f'<polyline class="line s{index % 2}" points="{path}"/>']
+        if len(places) >= SMOOTHED_FROM and not line.low:
+            means = _means([y for _, y in places])
+            smooth = [(x, y) for (x, _), y in zip(places, means, strict=True)]
+            return self._path(places, f"faint s{index % 2}") + self._path(smooth, f"s{index % 2}")
+        parts = [self._path(places, f"s{index % 2}")]
         if len(places) <= 60:
             for x, y in places:
                 parts.append(
@@ -122,6 +134,16 @@ class _Frame:
                     f'y1="{self.y(low):.1f}" y2="{self.y(high):.1f}"/>'
                 )
         return "".join(parts)
+
+    def _path(self, places: Sequence[tuple[float, float]], classes: str) -> str:
+        path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in places)
+        return f'<polyline class="line {classes}" points="{path}"/>'
+
+
+def _means(values: Sequence[float]) -> list[float]:
+    """The mean of each value with its two neighbours on either side, fewer at the ends."""
+    windows = (values[max(0, place - 2) : place + 3] for place in range(len(values)))
+    return [sum(window) / len(window) for window in windows]
 
 
 def _svg(title: str, summary: str, parts: Sequence[str]) -> Markup:

@@ -13,7 +13,7 @@ from questloop.episodes.retention import retired_epochs
 from questloop.episodes.run import read_run
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.report import table, views
+from questloop.report import charts, table, views
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.commit import committed_epochs, read_commit
@@ -77,7 +77,7 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
         tiles=_tiles(rows, milestones),
         columns=_COLUMNS,
         rows=[table.cells(row) for row in rows],
-        charts=views.curves(played),
+        charts=charts.learning_curves(played),
         maps=maps,
         film=_film(store),
         epochs=epochs,
@@ -88,7 +88,7 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
         judges=views.judges(_info(store, judged[-1], Stage.EVALUATE)) if judged else [],
         unknown=_info(store, judged[-1], Stage.EVALUATE).get("unknown", {}) if judged else {},
         segments=best_and_worst,
-        calibration=views.calibration(model) if model else None,
+        calibration=charts.calibration(model) if model else None,
         reward_model=views.reward_model(model) if model else [],
     )
     tell(_PARTS, _PARTS)

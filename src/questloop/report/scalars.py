@@ -1,25 +1,41 @@
-"""A run's curves as TensorBoard scalars, read from its commits: no process that plays writes them."""
+"""A run's curves as a TensorBoard event file, read from its commits: no process that plays writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from questloop.episodes.run import read_run
 from questloop.report import table
 from questloop.storage.commit import read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
-from questloop.telemetry.tensorboard import Scalar, write_events
+
+Scalar = tuple[str, float, int, float]
+"""tag, value, step, and when it was measured in seconds since 1970"""
 
 
 def write_scalars(store: Store, folder: Path) -> Path:
-    """Write the event file of the run into `folder`; returns its path. `BadDataError` without a run."""
-    return write_events(folder, _scalars(store), read_run(store).run)
+    """Write the run's event file into `folder`, in place of an earlier one; returns its path.
+
+    Raises `BadDataError` where the store holds no run.
+    """
+    from tensorboardX import SummaryWriter  # a part of Ray's own installation
+
+    path = folder / f"events.out.tfevents.{read_run(store).run}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".", dir=folder) as part:
+        with SummaryWriter(part) as writer:
+            for scalar in _scalars(store):
+                writer.add_scalar(*scalar)
+        (written,) = Path(part).iterdir()
+        written.replace(path)
+    return path
 
 
 def _scalars(store: Store) -> Iterator[Scalar]:
-    """Of every update what the learner reports, `play/...`, and of every epoch its row, `epoch/...`."""
+    """What the learner reports of each update as `play/...`, and the row of each epoch as `epoch/...`."""
     for row in table.rows(store):
         commit = read_commit(store, row.epoch, Stage.ROLLOUTS)
         assert commit is not None
@@ -32,7 +48,7 @@ def _scalars(store: Store) -> Iterator[Scalar]:
             when = ended - (last - step) / rate
             for name, value in point.items():  # type: ignore[union-attr]
                 if name != "step" and isinstance(value, int | float):
-                    yield Scalar(f"play/{name}", step, float(value), when)
+                    yield f"play/{name}", float(value), step, when
         for name, value in row.to_json().items():
             if name != "epoch" and isinstance(value, int | float):
-                yield Scalar(f"epoch/{name}", row.epoch, float(value), ended)
+                yield f"epoch/{name}", float(value), row.epoch, ended

@@ -10,15 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from markupsafe import Markup
-
 from questloop.episodes.reader import SegmentReader, SegmentView
 from questloop.episodes.retention import retired_epochs
 from questloop.episodes.segment import EpisodeRecord
 from questloop.episodes.takeover import Takeover
 from questloop.judges.scores import SegmentScores, read_scores
-from questloop.report import pictures
-from questloop.report.pictures import Room, Series
+from questloop.report import images
+from questloop.report.images import Room
 from questloop.storage.store import Store
 
 Played = Mapping[int, Mapping[str, Any]]
@@ -65,7 +63,7 @@ class Segments:
 
     def _card(self, title: str, place: str, line: SegmentScores) -> dict[str, Any]:
         view = self._reader.load(line.segment_id)
-        strip = pictures.filmstrip(frames(view))
+        strip = images.filmstrip(frames(view))
         return {
             "title": title,
             "place": place,
@@ -121,34 +119,10 @@ def room_maps(
     visits = room_visits(played)
     shots = segments.room_pictures(segments.of(played.keys() - gone), set(visits))
     maps = [
-        ("Overworld", pictures.overworld_map(visits, shots, room_top)),
-        ("Houses, caves and dungeons", pictures.interior_map(visits, shots, room_top)),
+        ("Overworld", images.overworld_map(visits, shots, room_top)),
+        ("Houses, caves and dungeons", images.interior_map(visits, shots, room_top)),
     ]
     return [(title, _base64(image)) for title, image in maps if image is not None]
-
-
-def curves(played: Played) -> list[tuple[str, Markup]]:
-    """Titles and inline SVGs of the learning curves."""
-    curve = [point for info in played.values() for point in info["curve"]]
-    boundaries = [info["step_start"] for info in played.values()][1:]
-    steps = [point["step"] for point in curve]
-    wanted = [
-        ("Reward", "reward per 1000 steps", "return_per_1000_steps"),
-        ("Rooms", "rooms per episode", "unique_rooms_per_episode"),
-        ("Entropy of the policy", "nats", "entropy"),
-    ]
-    return [
-        (
-            title,
-            Markup(
-                pictures.line_chart(
-                    [Series(label, steps, [point[key] for point in curve])], label, boundaries
-                )
-            ),
-        )
-        for title, label, key in wanted
-        if curve and key in curve[0]
-    ]
 
 
 def milestones(played: Played) -> list[tuple[str, list[int]]]:
@@ -230,20 +204,6 @@ def judges(summary: Mapping[str, Any]) -> list[dict[str, str]]:
         }
         for name, judge in summary["judges"].items()
     ]
-
-
-def calibration(info: Mapping[str, Any]) -> Markup | None:
-    """An inline SVG of a reward model's predicted against observed preferences; `info` is its commit's."""
-    bins = [item for item in _in_use(info)["calibration"] if item["comparisons"]]
-    if not bins:
-        return None
-    return Markup(
-        pictures.calibration_chart(
-            [item["predicted"] for item in bins],
-            [item["observed"] for item in bins],
-            [item["comparisons"] for item in bins],
-        )
-    )
 
 
 def reward_model(info: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.report.book import RunBook
-from questloop.report.pictures import Room
+from questloop.report.images import Room
 from questloop.settings import GameSettings
 from questloop.storage import keys
 from questloop.storage.store import NotFound

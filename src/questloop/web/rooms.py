@@ -12,7 +12,7 @@ from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.report import views
 from questloop.report.book import RunBook
-from questloop.report.pictures import OVERWORLD, ROOM_HEIGHT, ROOM_WIDTH, Room
+from questloop.report.images import OVERWORLD, ROOM_HEIGHT, ROOM_WIDTH, Room
 from questloop.settings import GameSettings
 
 LOOKED_AT = 60

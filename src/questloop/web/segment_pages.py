@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from questloop.judges.request import prepare
-from questloop.report import pictures
+from questloop.report import images
 from questloop.storage import keys
 from questloop.storage.keys import EpisodeId, SegmentId
 from questloop.web.ranges import ranged
@@ -63,7 +63,7 @@ def segment_pages(site: Site) -> APIRouter:
 
     @pages.get("/segments/{segment_id}/strip.png")
     def strip(segment_id: Name, most: Annotated[int, Query(ge=1, le=12)] = 4) -> Response:
-        found = pictures.filmstrip(site.segments.spread(_segment(segment_id), most), most)
+        found = images.filmstrip(site.segments.spread(_segment(segment_id), most), most)
         if found is None:
             raise HTTPException(404, "This segment has no pictures.")
         return png(found)

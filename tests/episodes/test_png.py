@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from questloop.episodes.pictures import decode_png, decode_screen, encode_png
+from questloop.episodes.png import decode_png, decode_screen, encode_png
 from questloop.errors import BadDataError
 from questloop.game.screen import rgb_of_screen
 

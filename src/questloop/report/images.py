@@ -1,14 +1,12 @@
-"""Pictures of a run: room map with visits, filmstrips of segments, curves. Nothing here touches the store."""
+"""Pictures of a run as PNG: maps of the rooms with the steps spent in each, and filmstrips of segments."""
 
 from __future__ import annotations
 
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 ROOM_WIDTH, ROOM_HEIGHT = 160, 128
@@ -17,19 +15,8 @@ _UNSEEN = (38, 42, 50)
 _HEAT = (255, 122, 26)
 _DARK, _LIGHT = (20, 22, 27), (236, 238, 241)
 _BAR = 9  # pixels
-_SMOOTHED_FROM = 12
-_TEXT = "#123456"  # stands for the page's own text colour until `_themed` puts it in
 
 Room = tuple[int, int]  # group, room
-
-
-@dataclass(frozen=True)
-class Series:
-    """One line of a chart."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
 
 
 def overworld_map(visits: Mapping[Room, int], pictures: Mapping[Room, bytes], room_top: int) -> bytes | None:
@@ -75,74 +62,6 @@ def filmstrip(frames: Sequence[tuple[int, bytes]], most: int = 6) -> bytes | Non
     return _png(strip)
 
 
-def line_chart(
-    series: Sequence[Series],
-    ylabel: str,
-    boundaries: Sequence[float] = (),
-    xlabel: str = "environment steps",
-) -> str:
-    """An inline SVG that takes the page's text colour. `boundaries` are epoch starts, drawn as thin lines.
-
-    From 12 points on, a line is the mean of five neighbours, over the points themselves, which are faint.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.6, 2.7), layout="constrained")
-    axes = figure.subplots()
-    for line, colour in zip(series, _COLOURS, strict=False):
-        if len(line.x) < _SMOOTHED_FROM:
-            axes.plot(line.x, line.y, label=line.label, color=colour, linewidth=2, marker="o", markersize=4)
-        else:
-            axes.plot(line.x, line.y, color=colour, linewidth=1, alpha=0.3)
-            axes.plot(line.x, _smooth(line.y), label=line.label, color=colour, linewidth=2.2)
-    for number, boundary in enumerate(boundaries, 1):
-        axes.axvline(boundary, color=_TEXT, linewidth=0.8, alpha=0.4, linestyle=":")
-        if len(boundaries) <= 8:
-            top = axes.get_xaxis_transform()
-            axes.text(boundary, 1.0, f" epoch {number}", transform=top, color=_TEXT, fontsize=8, va="top")
-    axes.set_xlabel(xlabel, color=_TEXT, fontsize=9)
-    axes.set_ylabel(ylabel, color=_TEXT, fontsize=9)
-    axes.xaxis.set_major_formatter(_thousands)
-    axes.grid(axis="y", alpha=0.2, linewidth=0.6)
-    if len(series) > 1:
-        axes.legend(frameon=False, fontsize=8, labelcolor=_TEXT)
-    _dress(axes)
-    return _themed(figure)
-
-
-def calibration_chart(predicted: Sequence[float], observed: Sequence[float], counts: Sequence[int]) -> str:
-    """Reward model: predicted against observed preference, a dot a bin, its size the number of pairs."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(3.6, 2.9), layout="constrained")
-    axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color=_TEXT, alpha=0.4, linewidth=0.8, linestyle=":")
-    largest = max(counts, default=1) or 1
-    sizes = [20 + 120 * count / largest for count in counts]
-    axes.scatter(predicted, observed, s=sizes, color=_COLOURS[0], alpha=0.85)
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    axes.set_xlabel("predicted", color=_TEXT, fontsize=9)
-    axes.set_ylabel("observed", color=_TEXT, fontsize=9)
-    _dress(axes)
-    return _themed(figure)
-
-
-def _dress(axes) -> None:  # type: ignore[no-untyped-def]
-    axes.tick_params(colors=_TEXT, labelsize=8.5, length=3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(_TEXT)
-    axes.spines[["left", "bottom"]].set_alpha(0.4)
-
-
-def _smooth(values: Sequence[float]) -> NDArray[np.float64]:
-    """The mean of up to five neighbours, fewer at the ends."""
-    kernel = np.ones(5)
-    return np.convolve(values, kernel, "same") / np.convolve(np.ones(len(values)), kernel, "same")
-
-
-_COLOURS = ("#e2711d", "#2a7f9e", "#6a9f58", "#a05195", "#b8860b")
-
-
 def _tile_rooms(
     places: Mapping[Room, tuple[int, int]],
     size: tuple[int, int],
@@ -178,24 +97,3 @@ def _png(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
-
-
-def _thousands(value: float, _position: float) -> str:
-    return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
-
-
-def _themed(figure) -> str:  # type: ignore[no-untyped-def]
-    import matplotlib
-
-    buffer = io.StringIO()
-    with matplotlib.rc_context(
-        {"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "questloop"}
-    ):
-        figure.savefig(
-            buffer,
-            format="svg",
-            transparent=True,
-            metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")),
-        )
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :].replace(_TEXT, "currentColor")

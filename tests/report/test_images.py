@@ -5,14 +5,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from questloop.report.pictures import (
-    Series,
-    calibration_chart,
-    filmstrip,
-    interior_map,
-    line_chart,
-    overworld_map,
-)
+from questloop.report.images import filmstrip, interior_map, overworld_map
 
 
 def png(colour):
@@ -49,20 +42,3 @@ def test_a_filmstrip_keeps_the_first_and_the_last_frame():
     assert tuple(image[80, 80]) == (0, 0, 0)
     assert tuple(image[80, -80]) == (99, 0, 0)
     assert filmstrip([]) is None
-
-
-def test_charts_take_the_pages_colour_and_are_the_same_twice():
-    series = [Series("return", [0, 1000, 2000], [0.0, 1.0, 0.5])]
-    chart = line_chart(series, "reward", boundaries=[1000])
-    assert chart.startswith("<svg")
-    assert "currentColor" in chart
-    assert chart == line_chart(series, "reward", boundaries=[1000])
-    assert "<svg" in calibration_chart([0.2, 0.8], [0.3, 0.7], [10, 5])
-
-
-def test_a_long_curve_is_smoothed_and_its_epochs_are_named():
-    chart = line_chart([Series("return", range(40), [0.0, 1.0] * 20)], "reward", boundaries=[20])
-    assert "epoch 1" in chart
-    assert "stroke-opacity: 0.3" in chart, "the points, below their mean"
-    short = line_chart([Series("return", range(5), [0.0] * 5)], "reward")
-    assert "stroke-opacity: 0.3" not in short
