@@ -63,7 +63,7 @@ def fetch(
         questloop fleet fetch job-0123456789 results/
     """
     if job and place and folder == Path("."):  # `--job ID FOLDER`
-        place, folder = None, Path(place)
+        folder, place = Path(place), None
     job_id = job_of(place, job)
     db, settings = open_fleet()
     from questloop.fleet import jobs
