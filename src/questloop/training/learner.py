@@ -25,13 +25,8 @@ from questloop.training.autoscale import machine_cores
 from questloop.training.checkpoint import Arrays
 from questloop.training.fitting import Descent, Fitter
 from questloop.training.imitation import Demonstration, Imitation, weigh
-from questloop.training.loss import (
-    POLICY_STATISTICS,
-    VALUE_STATISTICS,
-    LossWeights,
-    policy_loss,
-    value_loss,
-)
+from questloop.training.loss import POLICY_STATISTICS, VALUE_STATISTICS, LossWeights
+from questloop.training.objective import Objective
 from questloop.training.rollout import Rollout
 from questloop.training.shaper import Shaper, refit_critic, values_of
 
@@ -41,8 +36,6 @@ CURIOSITY_LR = 1e-4
 THREADS = min(2, machine_cores())
 IMITATED_SHARE = 4
 """a minibatch of PPO's comes with one of demonstrations a quarter its size"""
-Minibatch = tuple[Tensor, Tensor]
-"""rows of the batch, and of the demonstrations"""
 
 
 class QuestLearner(PPOTorchLearner):
@@ -211,59 +204,36 @@ class QuestLearner(PPOTorchLearner):
 
     def _descents(self, columns: SampleBatch) -> list[Descent]:
         """What an update fits: policy and critic, together where they share layers, and curiosity."""
-        network = self.network
         obs = self._tensor(columns[Columns.OBS])
-        action, logp = self._tensor(columns[Columns.ACTIONS]), self._tensor(columns[Columns.ACTION_LOGP])
-        advantage = self._tensor(columns[Postprocessing.ADVANTAGES])
-        targets = self._tensor(np.stack([columns[Postprocessing.VALUE_TARGETS], columns[TARGET_INT]], axis=1))
-
+        targets = np.stack([columns[Postprocessing.VALUE_TARGETS], columns[TARGET_INT]], axis=1)
         imitation = self._imitation()
+        objective = Objective(
+            network=self.network,
+            obs=obs,
+            action=self._tensor(columns[Columns.ACTIONS]),
+            logp=self._tensor(columns[Columns.ACTION_LOGP]),
+            advantage=self._tensor(columns[Postprocessing.ADVANTAGES]),
+            targets=self._tensor(targets),
+            weights=self.loss_weights,
+            imitation=imitation,
+        )
         passes = [self._shuffled(len(obs)) for _ in range(self.config.num_epochs)]
         every = [(rows, self._chosen(imitation)) for minibatches in passes for rows in minibatches]
-
-        def of_policy(rows: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
-            return policy_loss(logits, action[rows], logp[rows], advantage[rows], self.loss_weights)
-
-        def of_critic(rows: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-            return value_loss(values, targets[rows], self.loss_weights)
-
-        def policy(minibatch: Minibatch) -> tuple[Tensor, Tensor]:
-            rows, chosen = minibatch
-            loss, statistics = of_policy(rows, network.logits(obs.index_select(0, rows)))
-            if imitation is not None:
-                loss = loss + imitation.policy_loss(network.logits(imitation.obs[chosen]), chosen)
-            return loss, statistics
-
-        def critic(minibatch: Minibatch) -> tuple[Tensor, Tensor]:
-            rows, chosen = minibatch
-            loss, statistics = of_critic(rows, network.values(obs.index_select(0, rows)))
-            if imitation is not None and imitation.sil_coef:
-                loss = loss + imitation.value_loss(network.values(imitation.obs[chosen])[:, 0], chosen)
-            return loss, statistics
-
-        def both(minibatch: Minibatch) -> tuple[Tensor, Tensor]:
-            rows, _ = minibatch
-            logits, values = network.logits_and_values(obs.index_select(0, rows))
-            (first, statistics), (second, more) = of_policy(rows, logits), of_critic(rows, values)
-            return first + second, torch.cat([statistics, more])
-
-        if network.shares_layers:
-            names = POLICY_STATISTICS + VALUE_STATISTICS
-            descents = [Descent("policy and critic", self.optimizers["network"], both, every, names)]
+        if self.network.shares_layers:
+            names, optimizer = POLICY_STATISTICS + VALUE_STATISTICS, self.optimizers["network"]
+            descents = [Descent("policy and critic", optimizer, objective.both, every, names)]
         else:
+            policy, critic = self.optimizers["policy"], self.optimizers["critic"]
             descents = [
-                Descent("policy", self.optimizers["policy"], policy, every, POLICY_STATISTICS),
-                Descent("critic", self.optimizers["critic"], critic, every, VALUE_STATISTICS),
+                Descent("policy", policy, objective.policy, every, POLICY_STATISTICS),
+                Descent("critic", critic, objective.critic, every, VALUE_STATISTICS),
             ]
         if self.curiosity is not None:
             vectors = self._tensor(columns.get(VECTORS, columns[Columns.OBS]))
             predictor = self.optimizers["curiosity"]
+            surprise = partial(self._surprise, vectors)
             # Each observation once: the bonus would vanish too soon otherwise.
-            descents.append(
-                Descent(
-                    "curiosity", predictor, partial(self._surprise, vectors), passes[0], ("curiosity_loss",)
-                )
-            )
+            descents.append(Descent("curiosity", predictor, surprise, passes[0], ("curiosity_loss",)))
         return descents
 
     def _imitation(self) -> Imitation | None:
