@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Where this is set every process compiles torch and Ray anew, which takes longer than what it runs.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup demo test test-long lint bench chaos faults manifests audit rom clean help
+.PHONY: setup demo test test-long lint bench chaos faults manifests audit docs rom clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -56,10 +56,13 @@ faults: $(VENV)/.dev  ## the loop under faults; SEED=0 SCALE=small|full or POINT
 manifests: $(VENV)/.dev  ## render every overlay into build/manifests and check it
 	$(BIN)/python scripts/render_manifests.py
 
-# --strict: a package that pypi.org does not answer for is a failure, not a line in a table.
-audit: $(VENV)/.dev  ## known weaknesses of the pinned packages; asks pypi.org for its advisories
+# --strict: a package that the package index does not answer for is a failure, not a line in a table.
+audit: $(VENV)/.dev  ## known weaknesses of the pinned packages; asks the package index for its advisories
 	$(BIN)/pip install -q pip-audit
 	$(BIN)/pip-audit --strict -r requirements.lock --no-deps --disable-pip
+
+docs: $(VENV)/.dev  ## build the documentation as a site into build/site; a broken link or an orphan fails
+	$(BIN)/python scripts/docs_site.py
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build

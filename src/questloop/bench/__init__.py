@@ -1,1 +1,1 @@
-"""`questloop bench`: throughput beside the emulator's limit and beside stock RLlib and Stable-Baselines3."""
+"""The benchmark suite of `questloop bench`: rates beside the emulator's limit and other frameworks."""

@@ -1,1 +1,1 @@
-"""Commands, one module a group."""
+"""The `questloop` command line: one module per group of commands, options declared once in `options`."""

@@ -1,1 +1,1 @@
-"""The game as an environment: many emulators stepped side by side, and as Gymnasium knows it."""
+"""The game as a training environment: many emulators stepped side by side, and as Gymnasium environments."""

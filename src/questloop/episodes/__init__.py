@@ -1,1 +1,1 @@
-"""Segments: schema, recording, selection, export and reading."""
+"""The shared vocabulary: traces, segments, episodes, takeovers and outcomes, and how they are stored."""

@@ -1,1 +1,1 @@
-"""Archive of restart cells and curriculum of start states."""
+"""Where episodes begin so that play reaches further: an archive of restart points and a curriculum."""

@@ -1,1 +1,1 @@
-"""Training jobs on SSH GPU machines: never lost, never run twice."""
+"""A queue of training jobs for GPU machines reached by SSH: no job is lost, and none runs twice."""

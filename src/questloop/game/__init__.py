@@ -1,1 +1,1 @@
-"""Emulator, RAM taps, game profiles, GameState, observation and actions. Knows no reward."""
+"""The game itself: emulator, memory addresses, game profiles, decoded state, observation and actions."""

@@ -1,1 +1,1 @@
-"""Rubric, prompts, voting, ensemble, agreement and the evaluation pass."""
+"""Language models and rules that score recorded play: rubric, prompts, votes, agreement, the judge pass."""

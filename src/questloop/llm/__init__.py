@@ -1,1 +1,1 @@
-"""OpenAI-compatible client and its routes."""
+"""The client for OpenAI-compatible model servers: routes, limits, retries and structured replies."""

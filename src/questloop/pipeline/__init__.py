@@ -1,1 +1,1 @@
-"""The epoch loop: stages and resume."""
+"""The training loop: an epoch's three stages, how a run resumes, and how epochs are sent to a cluster."""

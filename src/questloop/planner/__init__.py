@@ -1,1 +1,1 @@
-"""Mode switch, plan schema, executor and path finding."""
+"""Plans for dialogs and puzzles that the policy hands over, and hints about where to go next."""

@@ -1,1 +1,1 @@
-"""Showing a run: its table, charts, maps, films and the HTML report, for pages and the terminal."""
+"""Showing a run: the table, charts, maps, films and the HTML report, also for the dashboard and terminal."""

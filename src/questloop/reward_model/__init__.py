@@ -1,1 +1,1 @@
-"""Preferences, the Bradley-Terry network, calibration and drift."""
+"""The model learned from the judges' preferences: its network, its fit and how far it can be trusted."""

@@ -1,1 +1,1 @@
-"""Events, coverage, curiosity and shaping, and the one place they are summed."""
+"""What a step of play is worth: events, coverage, curiosity, shaping, and the one place they are summed."""

@@ -1,1 +1,1 @@
-"""The local OpenAI-compatible server."""
+"""Local HTTP servers on this machine: the rule-based judges and planner, and a small language model."""

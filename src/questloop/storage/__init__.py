@@ -1,1 +1,1 @@
-"""One object store: a local folder or S3 by URL, its keys and its commit protocol."""
+"""The object store, a local folder or S3: its keys, its commits, and the lease of the one writer."""

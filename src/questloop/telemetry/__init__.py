@@ -1,1 +1,1 @@
-"""Structured logs, Prometheus metrics and progress display."""
+"""Structured logs, Prometheus metrics and progress bars."""

@@ -1,1 +1,1 @@
-"""The dashboard: a run, its judges and the fleet in a browser, live and read-only."""
+"""The dashboard: a run, its judges and the fleet in a browser, live; only labelling writes."""
