@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from questloop.env.world import game_world
+from questloop.env.world import game_world, guide_of
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import parse_inputs, steps
 from questloop.game.profile import Profile
@@ -183,13 +183,14 @@ def evaluate(
     emulator = Emulator(rom, profile.layout)
     start = StartState(POWER_ON, emulator.power_on)
     emulator.close()
+    guide = guide_of(settings, profile)
     found = {}
     planners: dict[str, EmbeddedPlanner | None] = {"planner_off": None}
     if experiment.evaluation.get("planner"):
         planners["planner_on"] = EmbeddedPlanner()
     for name, planner in planners.items():
         player = load_player(context.store, last, seed=settings.loop.seed)
-        played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner)
+        played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner, guide)
         found[name] = [asdict(episode) for episode in played]
     return found
 
