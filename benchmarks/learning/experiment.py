@@ -88,7 +88,7 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
     with open_context(settings) as context, Trainer(settings, context.store, world) as trainer:
         for epoch in range(-(-experiment.steps // experiment.epoch_steps)):
             epochs.append(_epoch(context, trainer, epoch, judged))
-            print(arm, seed, json.dumps(epochs[-1]["training"]["milestone_steps"]), flush=True)
+            print(arm, seed, epoch, _reached(epochs[-1]["training"]), flush=True)
         evaluation = evaluate(experiment, settings, context, rom, profile)
     return {
         "arm": arm,
@@ -150,6 +150,12 @@ def _epoch(context: Context, trainer: Trainer, epoch: int, judged: bool) -> dict
         found["judges"] = judges
         found["reward_model"] = stages.reward_model(context, epoch).info
     return found
+
+
+def _reached(training: dict[str, Any]) -> str:
+    """Episodes of an epoch that reached each milestone, of those finished, and the pace."""
+    counts = {name: count for name, count in training["milestones"].items() if count}
+    return f"{training['steps_per_second']:.0f}/s {training['episodes_finished']} {json.dumps(counts)}"
 
 
 _KEPT = (

@@ -109,4 +109,4 @@ def guide_of(settings: Settings, profile: Profile) -> Guide | None:
 def reward_names(hinted: bool, guided: bool) -> tuple[str, ...]:
     """Names of the reward's parts, in their order."""
     pointer = HintTargets.names if hinted else Aims.names if guided else ()
-    return (*Rewards(1, RewardSettings()).names, *pointer)
+    return (*Rewards(1, RewardSettings.model_validate({})).names, *pointer)

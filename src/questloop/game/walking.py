@@ -1,8 +1,8 @@
 """How far a hero has to walk within a room, and which step comes next, from every metatile of it.
 
-A room is its collision table and the numbers of its metatiles. Walking onto a free metatile costs 1; what can
-be opened or moved on the way (a bush, a block) costs a little more, what hurts (a pit) much more, and a wall so
-much that a route leads through one only where nothing else leads on.
+A room is its collision table and the numbers of its metatiles. Walking onto a free metatile costs 1; what
+can be opened or moved on the way (a bush, a block) costs a little more, what hurts (a pit) much more, and a
+wall so much that a route leads through one only where nothing else leads on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def walk_to_tile(costs: Costs, tile: Tile) -> Walk:
 
 
 def walk_over(costs: Costs, side: Side, size: Tile, tile: Tile | None = None) -> Walk:
-    """The way over the edge `side` of a room of `size` columns and rows; over its `tile` where one is named."""
+    """The way over the edge `side` of a room of `size` columns and rows, or over its `tile` alone."""
     columns, rows = size
     if tile is not None:
         edge = [tile]
