@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 from questloop.env.versions import AIMED, VECTOR, WHITE_MOST
 from questloop.errors import BadDataError
+from questloop.game.observation import OBSERVATION_SIZE
+from questloop.rewards.aims import AIM_SIZE
 from questloop.storage import keys
 from questloop.storage.store import Store
 from questloop.training.checkpoint import STATE, Arrays, read_checkpoint
 
 Floats = NDArray[np.float32]
 
+_SIZES = (OBSERVATION_SIZE, OBSERVATION_SIZE + AIM_SIZE)
 _EPOCH = re.compile(r"epoch_(\d+)")
 _WEIGHT = re.compile(r"policy\.(\d+)\.weight")
 
@@ -26,7 +29,7 @@ class Player:
         """`policy`: the arrays of `VectorModule`; raises `BadDataError` where it is another network."""
         places = sorted(int(found[1]) for name in policy if (found := _WEIGHT.fullmatch(name)))
         self._layers = [(policy[f"policy.{i}.weight"], policy[f"policy.{i}.bias"]) for i in places]
-        if not self._layers or self._layers[0][0].ndim != 2:
+        if not self._layers or self._layers[0][0].shape[1] not in _SIZES:
             raise BadDataError(
                 "the checkpoint's policy does not read the vector observation; train one that does"
             )
