@@ -249,6 +249,8 @@ def _is_a_result(key: str) -> bool:
     epoch_name, _, file = name.partition("/")
     if top == keys.EPISODES and folder == "scores":
         return keys.parse_epoch(epoch_name) is not None and file == "scores.jsonl"
+    if top == keys.EPISODES and folder == "cells":
+        return keys.parse_epoch(epoch_name) is not None  # what was judged is a journal, and no result
     if top == keys.EPISODES:
         return _is_episode(folder)
     if f"{top}/{folder}" == keys.films_prefix():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from questloop.episodes.cells import CellCollector
 from questloop.episodes.exporter import Exporter
 from questloop.episodes.recorder import Recorder
 from questloop.episodes.replays import encode_replays
@@ -28,6 +29,7 @@ class ExportReport:
     segments_completed: int
     pngs: int
     episodes: tuple[EpisodeRecord, ...]
+    cells: int = 0  # first seen in it
 
 
 class EpochExport:
@@ -46,9 +48,10 @@ class EpochExport:
         budget: int | Literal["all"],
         epoch_steps: int,
         seed: int,
+        cells: CellCollector | None = None,
     ) -> None:
         self._store, self._recorder, self._exporter = store, recorder, exporter
-        self._budget, self._epoch_steps = budget, epoch_steps
+        self._budget, self._epoch_steps, self._cells = budget, epoch_steps, cells
         self._selection = Selection(0, seed)
         self._window, self._spent, self._steps, self._completed = 0, 0, 0, 0
         self._make_room()
@@ -63,6 +66,8 @@ class EpochExport:
                 self._exporter.submit(segment)
             else:
                 self._selection.offer(segment)
+        if self._cells is not None:
+            self._cells.add(trace, self._recorder.episode_of)
         window = min(WINDOWS - 1, self._steps * WINDOWS // self._epoch_steps)
         if window > self._window:
             self._submit_selected(self._quota())
@@ -83,12 +88,14 @@ class EpochExport:
         replays = self._store.put(
             keys.replays(self._recorder.epoch), encode_replays(self._recorder.replays()), durable=True
         )
+        cells = self._cells.write(self._store) if self._cells is not None else ()
         return ExportReport(
-            objects=(*(item.manifest for item in exported), *written, replays),
+            objects=(*(item.manifest for item in exported), *written, replays, *cells),
             segments=len(exported),
             segments_completed=self._completed,
             pngs=sum(item.pngs for item in exported),
             episodes=records,
+            cells=len(self._cells) if self._cells is not None else 0,
         )
 
     def abort(self) -> None:

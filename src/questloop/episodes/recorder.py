@@ -116,6 +116,7 @@ class Recorder:
         self._filled = [0] * slots
         self._frames: list[dict[int, Screen]] = [{} for _ in range(slots)]
         self._reached: list[tuple[str, ...]] = [()] * slots
+        self._rows: list[list[tuple[int, EpisodeId]]] = [[] for _ in range(slots)]  # of the last trace
 
     def add(self, trace: Trace) -> list[Segment]:
         """Record a trace; returns the segments it completed. Copies what it keeps.
@@ -130,8 +131,13 @@ class Recorder:
             pictures[slot][t] = picture
         done: list[Segment] = []
         for slot in range(self.slots):
+            self._rows[slot] = []
             self._add_slot(trace, slot, pictures[slot], done)
         return done
+
+    def episode_of(self, t: int, slot: int) -> str:
+        """The id of the episode that step `t` of the last trace belongs to."""
+        return str(next(episode for first, episode in reversed(self._rows[slot]) if first <= t))
 
     def mark_exported(self, segment_ids: Iterable[str]) -> None:
         """Note which segments the store has."""
@@ -225,6 +231,7 @@ class Recorder:
         at = 0
         while at < steps:
             episode = self._episode_at(trace, at, slot, done)
+            self._rows[slot].append((at, episode.id))
             stop = min(ends[0] + 1, at + SEGMENT_FRAMES - self._filled[slot])
             self._append(trace, at, stop, slot, episode, pictures)
             outcome = _ENDS.get(Boundary(boundary[stop - 1]))

@@ -2,7 +2,7 @@
 
 An epoch is declared retired before anything of it is removed: an auditor knows what is gone on purpose, and a
 removal that was cut off goes on the next time. Scores, reward models, summaries and commits stay, and so do
-the inputs of its episodes and the film of its best one.
+the inputs of its episodes, the cells that it saw first and the film of its best one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _remove(store: Store, epoch: int, kept: set[int]) -> None:
         elif item.key.endswith("/episode.json"):
             if not _is_needed(store, item.key, kept):
                 store.delete([item.key])
-        elif item.key != keys.replays(epoch):
+        elif item.key not in (keys.replays(epoch), keys.cells(epoch), keys.cell_observations(epoch)):
             store.delete([item.key])
     store.delete(_films_but_the_best(store, epoch))
     store.delete(entry.key for entry in store.list(keys.judgements_prefix(epoch)))

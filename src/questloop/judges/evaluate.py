@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from questloop.episodes.reader import SegmentView
 from questloop.errors import UsageError
+from questloop.judges.cells import CellPass
 from questloop.judges.ensemble import combine
 from questloop.judges.journal import open_pass
 from questloop.judges.lines import to_jsonl
-from questloop.judges.request import Case, prepare, prompt_tokens
+from questloop.judges.request import Case, Load, prepare, prompt_tokens
 from questloop.judges.rubric import JUDGES
 from questloop.judges.seat import Cases, Progress, Seat, run_lanes
 from questloop.judges.selection import POLICY, SegmentInfo, select
@@ -24,8 +24,6 @@ from questloop.telemetry import metrics
 
 SAMPLE = 8
 """segments whose prompts are measured before a pass starts"""
-
-Load = Callable[[str], SegmentView]
 
 
 @dataclass(frozen=True)
@@ -46,33 +44,41 @@ async def evaluate_epoch(
     settings: JudgeSettings,
     *,
     outcomes: Mapping[str, bool] | None = None,
+    guide: str = "",
+    cells: CellPass | None = None,
     seed: int = 0,
     restart: bool = False,
     keep: bool = True,
     progress: Progress | None = None,
     announce: Callable[[str], None] = print,
 ) -> Result:
-    """Judge the selected `segments` and write `scores.jsonl` and `summary.json`.
+    """Judge the selected `segments` and write `scores.jsonl` and `summary.json`; the cells before them.
 
-    `load` reads a segment by its id. `outcomes` by segment id go into the summary's tau and calibration and
-    nowhere else. Killed at any point, the same call goes on; under other fingerprints it is refused unless
+    `guide` is the text that every prompt begins with. `load` reads a segment by its id. `outcomes` by segment
+    id go into the summary's tau and calibration and nowhere else. Killed at any point, the same call goes on;
+    under other fingerprints it is refused unless
     `restart`. Without `keep` nothing but the cache of judgements is written: a measurement of the judges.
     Raises `UnavailableError` where a judge cannot be reached, with what was judged cached.
     """
     if not segments:
         raise UsageError(f"epoch {epoch} has no segments to judge; run `questloop rollouts` first")
     chosen = select(segments, settings.judge_budget, seed)
-    seats = [Seat.take(judge, store, epoch, client, settings.judge_votes, seed) for judge in JUDGES]
+    folder = keys.judgements_prefix(epoch)
+    seats = [
+        Seat.take(judge.guided(guide), store, folder, client, settings.judge_votes, seed) for judge in JUDGES
+    ]
     if keep:
-        open_pass(store, epoch, {seat.judge.name: seat.fingerprint for seat in seats}, restart)
+        marks = {seat.judge.name: seat.fingerprint for seat in seats}
+        open_pass(store, epoch, marks | (cells.fingerprints if cells else {}), restart)
+    judged = await cells.run(progress, announce) if cells else None
 
     def make(number: int) -> Case:
         return prepare(load(chosen[number].segment_id))
 
-    async with Cases(len(chosen), make, ahead=4 * client.settings.llm_concurrency) as cases:
-        sample = [await cases.get(number) for number in range(min(SAMPLE, len(chosen)))]
+    async with Cases(len(chosen), make, ahead=4 * client.settings.llm_concurrency) as prepared:
+        sample = [await prepared.get(number) for number in range(min(SAMPLE, len(chosen)))]
         announce(_plan(seats, sample, len(chosen), len(segments), settings.judge_votes))
-        await run_lanes(seats, cases, progress)
+        await run_lanes(seats, prepared, progress)
     scores = [
         combine(
             info.segment_id,
@@ -89,6 +95,7 @@ async def evaluate_epoch(
         budget=settings.judge_budget,
         policy=POLICY,
         outcomes=outcomes or {},
+        cells=judged.summary if judged else None,
         usd_per_mtok=(client.settings.llm_usd_per_mtok_in, client.settings.llm_usd_per_mtok_out),
     )
     if not keep:
@@ -99,7 +106,7 @@ async def evaluate_epoch(
         store.put(keys.scores(epoch), to_jsonl(scores), durable=True),
         store.put(keys.evaluation(epoch), summary.model_dump_json(indent=1).encode() + b"\n", durable=True),
     )
-    return Result(summary, written)
+    return Result(summary, (*written, *(judged.objects if judged else ())))
 
 
 def _plan(seats: Sequence[Seat], sample: Sequence[Case], chosen: int, available: int, votes: int) -> str:

@@ -17,11 +17,12 @@ from questloop.storage.store import NotFound, Store
 
 
 class Journal:
-    """Answers of one judge under one fingerprint to an epoch's prompts."""
+    """Answers of one judge under one fingerprint."""
 
-    def __init__(self, store: Store, epoch: int, judge: str, fingerprint: str) -> None:
-        self._store, self._place = store, (epoch, judge, fingerprint)
-        listing = store.list(keys.judgement_prefix(epoch, judge, fingerprint))
+    def __init__(self, store: Store, folder: str, judge: str, fingerprint: str) -> None:
+        """`folder`: `keys.judgements_prefix` of an epoch, or `keys.cell_judgements()`."""
+        self._store, self._place = store, (folder, judge, fingerprint)
+        listing = store.list(keys.judgement_prefix(folder, judge, fingerprint))
         self._done = {entry.key.rpartition("/")[2].removesuffix(".json") for entry in listing}
 
     def __contains__(self, content: str) -> bool:

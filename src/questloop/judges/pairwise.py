@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from questloop.errors import BadDataError, UsageError
-from questloop.judges.evaluate import Load
 from questloop.judges.lines import from_jsonl, to_jsonl
-from questloop.judges.request import Case, prepare
+from questloop.judges.request import Case, Load, prepare
 from questloop.judges.rubric import PAIRWISE
 from questloop.judges.scores import JudgeScores, Score
 from questloop.judges.seat import Cases, Progress, Seat, run_lanes
@@ -25,7 +24,7 @@ from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import NotFound, Store, StoredObject
 
-SEPARATOR = "\nB:\n"
+FIRST, SEPARATOR = "A:\n", "\nB:\n"
 
 
 class Preference(BaseModel):
@@ -90,11 +89,11 @@ async def compare_epoch(
     if not chosen:
         raise UsageError(f"epoch {epoch}: pairs need segments of two episodes or more")
     asked = [order for a, b in chosen for order in ((a, b), (b, a))]
-    seat = Seat.take(PAIRWISE, store, epoch, client, settings.judge_votes, seed)
+    seat = Seat.take(PAIRWISE, store, keys.judgements_prefix(epoch), client, settings.judge_votes, seed)
 
     def make(number: int) -> Case:
         first, second = asked[number]
-        text = f"A:\n{prepare(load(first)).text}\n{SEPARATOR}{prepare(load(second)).text}"
+        text = side_by_side(prepare(load(first)).text, prepare(load(second)).text)
         return Case(pair_id(first, second), "", text, ())
 
     announce(f"comparing {len(chosen)} pairs x 2 orders x {settings.judge_votes} votes ({seat.route.model})")
@@ -146,6 +145,11 @@ def choose_pairs(segments: Sequence[SegmentInfo], count: int, seed: int) -> list
                 return chosen
             chosen.append((info.segment_id, other.segment_id))
     return chosen
+
+
+def side_by_side(first: str, second: str) -> str:
+    """The text of two cases, `first` shown first."""
+    return f"{FIRST}{first}\n{SEPARATOR}{second}"
 
 
 def pair_id(first: str, second: str) -> str:

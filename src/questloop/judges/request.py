@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,10 @@ from questloop.judges.rubric import MAX_REPLY_TOKENS, TEMPERATURE, Judge, finger
 
 PICTURE_TOKENS = 300
 """rough cost of a sheet; what a model really takes is in the summary"""
+
+
+Load = Callable[[str], SegmentView]
+"""reads a segment by its id"""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ def judge_fingerprint(judge: Judge, model: str, images: bool, votes: int, scorer
             "model": model,
             "scorer": scorer,
             "prompt": judge.prompt,
+            **({"reads": judge.reads} if judge.reads else {}),
             "schema": judge.schema,
             "votes": votes,
             "temperature": TEMPERATURE,

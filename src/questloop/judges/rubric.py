@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from questloop.judges import states
 from questloop.llm.routes import Role
 
 PROMPT_VERSION = "v1"
@@ -46,11 +47,23 @@ class Judge:
     role: Role
     criteria: tuple[Criterion, ...]
     pictures: bool = False
+    reads: str = ""
+    """version of the text of a state; empty for judges of segments"""
+    guide: str = ""
+    """the game's guide, by which every prompt begins"""
 
     @property
     def prompt(self) -> str:
-        """The system message: the same for every segment, so that a server's prefix cache serves it."""
-        return read_prompt(f"{self.name}.md")
+        """The system message: the same for every case, so that a server's prefix cache serves it.
+
+        The guide comes first: all judges of a game share that prefix.
+        """
+        own = read_prompt(f"{self.name}.md")
+        return f"{self.guide.strip()}\n\n{own}" if self.guide else own
+
+    def guided(self, guide: str) -> Judge:
+        """The same judge, who reads `guide` first."""
+        return replace(self, guide=guide)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -80,6 +93,10 @@ VISION = Judge("vision", Role.VISION, (Criterion.NOVELTY,), pictures=True)
 JUDGES = (STATE, PUZZLE, VISION)
 PAIRWISE = Judge("pairwise", Role.STATE, ())
 """its `overall` is the probability that the first of two segments is the better one"""
+CELL = Judge("cell", Role.STATE, (), reads=states.VERSION)
+"""its `overall` is how far along the quest a state is"""
+NEARER = Judge("nearer", Role.STATE, (), reads=states.VERSION)
+"""its `overall` is the probability that the first of two states is nearer to the end of the quest"""
 
 
 @cache

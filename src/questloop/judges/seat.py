@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from questloop.errors import UnavailableError
-from questloop.judges import rules
+from questloop.judges import quest, rules
 from questloop.judges.journal import Journal
 from questloop.judges.request import Case, content_hash, judge_fingerprint, messages
 from questloop.judges.rubric import Judge
@@ -44,13 +44,15 @@ class Seat:
     """judgements in a row that no request answered"""
 
     @classmethod
-    def take(cls, judge: Judge, store: Store, epoch: int, client: ChatClient, votes: int, seed: int) -> Seat:
-        """Find the judge's model, its fingerprint and what it has judged before."""
+    def take(cls, judge: Judge, store: Store, folder: str, client: ChatClient, votes: int, seed: int) -> Seat:
+        """Find the judge's model, its fingerprint and what it has judged before, kept under `folder`."""
         route = client.route(judge.role)
-        scorer = rules.VERSION if route.model.startswith(DETERMINISTIC_PREFIX) else ""
+        scorer = ""
+        if route.model.startswith(DETERMINISTIC_PREFIX):
+            scorer = quest.VERSION if judge.reads else rules.VERSION
         mark = judge_fingerprint(judge, route.model, route.images, votes, scorer)
         voter = Voter(client, judge, route.model, mark, seeds_of(seed, votes))
-        return cls(judge, route, voter, Journal(store, epoch, judge.name, mark))
+        return cls(judge, route, voter, Journal(store, folder, judge.name, mark))
 
     @property
     def fingerprint(self) -> str:

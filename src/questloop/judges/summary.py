@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from questloop.judges.agreement import Tau, alpha, tau
 from questloop.judges.calibration import Calibration, calibrate
+from questloop.judges.cells import CellSummary
 from questloop.judges.scores import SegmentScores, digest
 from questloop.storage.schema import SchemaVersion
 
@@ -70,6 +71,8 @@ class Summary(BaseModel):
     missing: dict[str, int] = Field(default_factory=dict)
     """segments without a score, by criterion"""
     judges: dict[str, JudgeSummary]
+    cells: CellSummary | None = None
+    """what is judged of the run's cells; None of an epoch that noted none"""
     unknown: dict[str, str] = Field(default_factory=dict)
     """why a figure is not known, by its name"""
     scores_sha256: str
@@ -84,14 +87,16 @@ def summarise(
     budget: int | str,
     policy: str,
     outcomes: Mapping[str, bool],
+    cells: CellSummary | None = None,
     usd_per_mtok: tuple[float, float],
 ) -> Summary:
     """Figures of a finished pass."""
     names = sorted({name for line in scores for name in line.judges})
     judges = {name: _judge(name, scores, outcomes) for name in names}
     cached = [judge.cached_tokens for judge in judges.values() if judge.cached_tokens is not None]
-    prompt = sum(judge.prompt_tokens for judge in judges.values())
+    prompt = sum(judge.prompt_tokens for judge in judges.values()) + (cells.prompt_tokens if cells else 0)
     completion = sum(judge.completion_tokens for judge in judges.values())
+    completion += cells.completion_tokens if cells else 0
     invalid: Counter[str] = Counter()
     for judge in judges.values():
         invalid.update(judge.invalid)
@@ -117,6 +122,7 @@ def summarise(
         fingerprints={name: judge.fingerprint for name, judge in judges.items()},
         missing=dict(sorted(missing.items())),
         judges=judges,
+        cells=cells,
         unknown=_unknown(agreement, weighted, calibration),
         scores_sha256=digest(scores),
     )

@@ -8,15 +8,18 @@ to the epoch that it shaped.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from pydantic import ValidationError
 
 from questloop.episodes.audit import audit as audit_store
+from questloop.episodes.cells import read_seen_cells
 from questloop.episodes.findings import Audit, Kind
 from questloop.episodes.run import Run, read_run
 from questloop.errors import BadDataError
+from questloop.judges.cells import read_book
 from questloop.judges.scores import SegmentScores, digest, read_scores
 from questloop.judges.summary import Summary
 from questloop.storage import keys
@@ -64,10 +67,13 @@ def _epochs(store: Store) -> set[int]:
 class _RunAuditor:
     def __init__(self, store: Store, audit: Audit) -> None:
         self._store, self._audit = store, audit
+        self._cells: dict[str, int] = {}  # the epoch that noted each
 
     def run(self) -> Audit:
         run = self._read_run()
-        for (epoch, stage), commit in sorted(self._audit.commits.items()):
+        for (epoch, stage), commit in sorted(
+            self._audit.commits.items(), key=lambda item: (item[0][0], list(Stage).index(item[0][1]))
+        ):
             check = {
                 Stage.ROLLOUTS: self._check_rollouts,
                 Stage.EVALUATE: self._check_evaluation,
@@ -99,6 +105,7 @@ class _RunAuditor:
 
     def _check_rollouts(self, epoch: int, commit: Commit, run: Run | None) -> None:
         info: _Info = commit.info
+        self._check_cells(epoch)
         if epoch in self._audit.retired:
             return
         manifests = [each for each in self._audit.manifests.values() if each.epoch == epoch]
@@ -114,6 +121,15 @@ class _RunAuditor:
             if run is not None and (odd := _other_run(manifest, run)):
                 self._audit.found(Kind.LINEAGE, key, f"its {odd} is not the run's", epoch)
         self._check_checkpoint(epoch, commit)
+
+    def _check_cells(self, epoch: int) -> None:
+        """Each cell of a run is noted by one epoch, with its observation."""
+        for seen in read_seen_cells(self._store, epoch):
+            cell = seen.cell
+            first = self._cells.setdefault(cell.cell_id, epoch)
+            if (cell.epoch, first) != (epoch, epoch):
+                says = f"cell {cell.cell_id} says epoch {cell.epoch}; epoch {first} noted it"
+                self._audit.found(Kind.DUPLICATE, keys.cells(epoch), says, epoch)
 
     def _check_checkpoint(self, epoch: int, commit: Commit) -> None:
         key = keys.checkpoint(epoch, "state.json")
@@ -148,6 +164,22 @@ class _RunAuditor:
             says = f"it is not of the {judged} scores of epoch {epoch}"
             self._audit.found(Kind.LINEAGE, keys.evaluation(epoch), says, epoch)
         self._check_judges(epoch, scores, summary)
+        if keys.cell_scores(epoch) in commit.listed:
+            self._check_cell_scores(epoch)
+
+    def _check_cell_scores(self, epoch: int) -> None:
+        """Scores and pairs are of cells that were seen by then, and no cell has two scores."""
+        book = read_book(self._store, epoch)
+        scored = Counter(line.cell_id for line in book.scores)
+        for cell_id, count in scored.items():
+            if count > 1:
+                says = f"{count} scores of cell {cell_id}"
+                self._audit.found(Kind.DUPLICATE, keys.cell_scores(epoch), says, epoch)
+        named = scored.keys() | {cell_id for pair in book.pairs for cell_id in (pair.a, pair.b)}
+        for cell_id in sorted(named):
+            if self._cells.get(cell_id, epoch + 1) > epoch:
+                says = f"cell {cell_id} was not seen by epoch {epoch}"
+                self._audit.found(Kind.LINEAGE, keys.cell_scores(epoch), says, epoch)
 
     def _check_judges(self, epoch: int, scores: list[SegmentScores], summary: Summary) -> None:
         """One pass, one fingerprint a judge."""

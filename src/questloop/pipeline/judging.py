@@ -6,13 +6,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from questloop.episodes.cells import Cell, read_cells
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.judges.cells import CellBook, CellPass, CellText, read_book
 from questloop.judges.evaluate import Result, evaluate_epoch
 from questloop.judges.selection import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.serving.server import LocalServer
 from questloop.settings import LLMBackend, LLMSettings, Settings
+from questloop.storage import keys
+from questloop.storage.commit import committed_epochs, read_commit
+from questloop.storage.keys import Stage
 from questloop.storage.store import Store
 
 T = TypeVar("T")
@@ -29,10 +36,11 @@ def judge_epoch(
     announce: Callable[[str], None] = print,
 ) -> Result:
     """One judge pass over an epoch's exported segments by the judges in force; see `evaluate_epoch`."""
-    reader = SegmentReader(store)
-    return with_judges(
-        settings.llm,
-        lambda client: evaluate_epoch(
+    reader, guide = SegmentReader(store), guide_text(settings)
+
+    async def ask(client: ChatClient) -> Result:
+        cells = [CellText.of(cell) for cell in cells_until(store, epoch)] if keep else []
+        return await evaluate_epoch(
             store,
             epoch,
             segment_infos(reader, epoch),
@@ -40,13 +48,48 @@ def judge_epoch(
             client,
             settings.judges,
             outcomes=outcomes(reader, epoch),
+            guide=guide,
+            cells=CellPass(
+                store,
+                epoch,
+                cells,
+                judged_before(store, epoch),
+                client,
+                settings.judges,
+                guide,
+                settings.loop.seed,
+            )
+            if cells
+            else None,
             seed=settings.loop.seed,
             restart=restart,
             keep=keep,
             progress=progress,
             announce=announce,
-        ),
-    )
+        )
+
+    return with_judges(settings.llm, ask)
+
+
+def cells_until(store: Store, epoch: int) -> list[Cell]:
+    """The cells that a run has seen by the end of an epoch, retired ones too."""
+    played = (number for number in committed_epochs(store, Stage.ROLLOUTS) if number <= epoch)
+    return [cell for number in played for cell in read_cells(store, number)]
+
+
+def judged_before(store: Store, epoch: int) -> CellBook:
+    """What the newest earlier pass left of judgements of cells."""
+    for number in reversed(committed_epochs(store, Stage.EVALUATE)):
+        commit = read_commit(store, number, Stage.EVALUATE) if number < epoch else None
+        if commit is not None and keys.cell_scores(number) in commit.listed:
+            return read_book(store, number)
+    return CellBook()
+
+
+def guide_text(settings: Settings) -> str:
+    """The guide that judges read first; empty for a game without one."""
+    guide = profile_for(Rom.load(settings.game.rom_path)).guide
+    return guide.text if guide is not None else ""
 
 
 def segment_infos(reader: SegmentReader, epoch: int) -> list[SegmentInfo]:

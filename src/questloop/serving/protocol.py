@@ -51,6 +51,11 @@ class ChatRequest(BaseModel):
     n: int = Field(1, ge=1, le=128)
 
     @property
+    def system(self) -> str:
+        """The text of the system message; empty where there is none."""
+        return next((message.text for message in self.messages if message.role == "system"), "")
+
+    @property
     def user(self) -> Message:
         """The last message of the user."""
         return next((m for m in reversed(self.messages) if m.role == "user"), self.messages[-1])

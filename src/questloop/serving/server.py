@@ -12,8 +12,8 @@ from typing import Any
 from fastapi import FastAPI, Header
 from fastapi.responses import JSONResponse
 
-from questloop.judges import rules
-from questloop.judges.pairwise import SEPARATOR
+from questloop.judges import quest, rules
+from questloop.judges.pairwise import FIRST, SEPARATOR
 from questloop.llm.routes import EMBEDDED_MODELS, Role
 from questloop.planner import embedded
 from questloop.serving.background import AppServer
@@ -86,6 +86,10 @@ def _rule_based(role: Role) -> Handler:
     def answer(request: ChatRequest) -> Mapping[str, Any]:
         text = request.user.text
         first, found, second = text.partition(SEPARATOR)
+        first = first.removeprefix(FIRST)
+        if quest.is_state(first):
+            system = request.system
+            return quest.compare(system, first, second) if found else quest.judge(system, text)
         if found:
             return rules.compare(first, second)
         return rules.judge(role, text, request.user.png)

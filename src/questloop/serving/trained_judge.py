@@ -15,7 +15,7 @@ import httpx
 
 from questloop.errors import UnavailableError
 from questloop.grpo.judge_data import LABELS, Task, prompt
-from questloop.judges.pairwise import SEPARATOR
+from questloop.judges.pairwise import FIRST, SEPARATOR
 from questloop.serving.protocol import ChatRequest
 
 MODEL = "smollm2-judge"
@@ -40,7 +40,7 @@ class TrainedJudge:
         """The JSON object of an answer. Raises `UnavailableError` where the model does not answer."""
         first, found, second = request.user.text.partition(SEPARATOR)
         if found:
-            p = self._probability(Task.PAIR, first.removeprefix("A:\n").strip(), second.strip())
+            p = self._probability(Task.PAIR, first.removeprefix(FIRST).strip(), second.strip())
             return {"reason": f"trained judge: A with probability {p:.2f}", "overall": round(p, 4)}
         p = self._probability(Task.MILESTONE, first.strip())
         return {

@@ -145,13 +145,42 @@ def judgements_prefix(epoch: int) -> str:
     return f"{EPISODES}/scores/{_epoch(epoch)}/judgements"
 
 
-def judgement_prefix(epoch: int, judge: str, fingerprint: str) -> str:
-    return f"{judgements_prefix(epoch)}/{_plain(judge)}/{_plain(fingerprint)}"
+def judgement_prefix(journal: str, judge: str, fingerprint: str) -> str:
+    """Of `journal`, either `judgements_prefix(epoch)` or `cell_judgements()`."""
+    return f"{journal}/{_plain(judge)}/{_plain(fingerprint)}"
 
 
-def judgement(epoch: int, judge: str, fingerprint: str, content: str) -> str:
+def judgement(journal: str, judge: str, fingerprint: str, content: str) -> str:
     """One judge's answer to one prompt, whose hash is `content`."""
-    return f"{judgement_prefix(epoch, judge, fingerprint)}/{_plain(content)}.json"
+    return f"{judgement_prefix(journal, judge, fingerprint)}/{_plain(content)}.json"
+
+
+# Cells
+
+
+def cells(epoch: int) -> str:
+    """The cells that an epoch saw first."""
+    return f"{EPISODES}/cells/{_epoch(epoch)}/cells.jsonl"
+
+
+def cell_observations(epoch: int) -> str:
+    """What the policy saw in them."""
+    return f"{EPISODES}/cells/{_epoch(epoch)}/observations.npz"
+
+
+def cell_scores(epoch: int) -> str:
+    """What is judged of all cells of the run by the end of an epoch's judge pass."""
+    return f"{EPISODES}/cells/{_epoch(epoch)}/scores.jsonl"
+
+
+def cell_preferences(epoch: int) -> str:
+    """The pairs of cells that are judged side by side by then."""
+    return f"{EPISODES}/cells/{_epoch(epoch)}/preferences.jsonl"
+
+
+def cell_judgements() -> str:
+    """Journal and cache of judgements of cells, over all epochs."""
+    return f"{EPISODES}/cells/judgements"
 
 
 def checkpoint_prefix(epoch: int) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from questloop.env.world import World
+from questloop.episodes.cells import CellCollector, seen_in_epochs
 from questloop.episodes.epoch_export import EpochExport, ExportReport
 from questloop.episodes.exporter import Exporter
 from questloop.episodes.files import Recording
 from questloop.episodes.recorder import Recorder
 from questloop.episodes.trace import Trace
 from questloop.settings import Settings
+from questloop.storage.commit import committed_epochs
+from questloop.storage.keys import Stage
 from questloop.storage.store import Store
 from questloop.training.plan import EpochPlan
 
@@ -28,6 +31,7 @@ class Exports:
         self._recorder: Recorder | None = None
         self._state: dict[str, Any] = {}
         self._running: EpochExport | None = None
+        self._cells: CellCollector | None = None
 
     def start_epoch(self, plan: EpochPlan) -> None:
         """Go on with the open episodes under the plan's epoch and fence."""
@@ -46,6 +50,7 @@ class Exports:
         if state:
             self._recorder.load_state_dict(state)
         rom, profile, frame_skip = recording
+        self._cells = CellCollector(profile, plan.epoch, self._seen_before(plan.epoch))
         self._running = EpochExport(
             self._store,
             self._recorder,
@@ -62,7 +67,15 @@ class Exports:
             budget=self._settings.store.export_segments_per_epoch,
             epoch_steps=plan.step_end - plan.step_start,
             seed=plan.seed,
+            cells=self._cells,
         )
+
+    def _seen_before(self, epoch: int) -> Iterable[int]:
+        """Cells of earlier epochs: those in memory, else those in the store."""
+        if self._cells is not None:
+            return self._cells.seen
+        earlier = committed_epochs(self._store, Stage.ROLLOUTS)
+        return seen_in_epochs(self._store, (number for number in earlier if number < epoch))
 
     def add(self, traces: Sequence[Trace]) -> None:
         """Record the traces of all runners, in order. Waits where the exporter's queue is full."""

@@ -104,6 +104,7 @@ class EpochReport:
     segments: int = 0  # exported
     segments_completed: int = 0
     pngs: int = 0
+    cells: int = 0  # first seen in the epoch
     episodes: tuple[str, ...] = ()  # ids of the episodes whose `episode.json` was written
     objects: tuple[StoredObject, ...] = field(default=(), repr=False)  # everything written, for the commit
 

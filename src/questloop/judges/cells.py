@@ -1,0 +1,291 @@
+"""The judge pass over the distinct cells of a run: each is judged once, over all epochs.
+
+How far along the quest is it, alone, and, side by side with another one, which is nearer to the end. So a
+large model's cost goes by new cells, not by steps. A cell that waits for the budget is judged by a later
+pass. What is asked, how votes count and what an outage does is as with segments (`judges.seat`).
+
+Sources: Klissarov et al. 2023, "Motif: intrinsic motivation from artificial intelligence feedback" (arXiv
+2310.00166), and Wang et al. 2024, "RL-VLM-F" (2402.03681), which have language models compare states; Ma et
+al. 2024, "Vision language models are in-context value learners" (2411.04549), which has them say how far.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict
+
+from questloop.episodes.cells import Cell
+from questloop.judges.lines import from_jsonl, to_jsonl
+from questloop.judges.pairwise import (
+    PairSummary,
+    Preference,
+    pair_id,
+    preference,
+    side_by_side,
+    summarise_pairs,
+)
+from questloop.judges.request import Case
+from questloop.judges.rubric import CELL, NEARER
+from questloop.judges.scores import JudgeScores, Score
+from questloop.judges.seat import Cases, Progress, Seat, run_lanes
+from questloop.judges.states import describe
+from questloop.llm.client import ChatClient
+from questloop.settings import JudgeSettings
+from questloop.storage import keys
+from questloop.storage.schema import SchemaVersion
+from questloop.storage.store import Store, StoredObject
+
+NEAR = 4
+"""a new cell is compared with one of so many that scored about the same, on either side"""
+
+
+@dataclass(frozen=True)
+class CellText:
+    """A cell as judges see it: `text`. `kind` is what it shares with others of its room and stage."""
+
+    cell_id: str
+    kind: str
+    text: str
+
+    @classmethod
+    def of(cls, cell: Cell) -> CellText:
+        """What judges get to know of a cell."""
+        read = cell.state.get
+        kind = f"{read('room', '')} {' '.join(sorted(read('milestones', ())))}"
+        return cls(cell.cell_id, kind, describe(cell.state))
+
+
+class CellScore(BaseModel):
+    """A line of the cells' `scores.jsonl`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: SchemaVersion = 1
+    cell_id: str
+    score: Score
+    """how far along the quest: the median of the votes"""
+    spread: Score
+    """largest minus smallest vote; 0 of a judge that always answers the same"""
+    model: str
+    fingerprint: str
+
+
+class CellSummary(BaseModel):
+    """What is judged of the cells of a run by the end of a pass."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seen: int
+    judged: int
+    """with a score"""
+    new: int
+    """of these, judged by this pass"""
+    waiting: int
+    """for the budget of a later pass"""
+    no_quorum: int
+    """asked for in this pass and without a score; a later one asks again"""
+    invalid: dict[str, int]
+    """invalid votes of this pass by reason"""
+    pairs: PairSummary | None
+    """all that are judged side by side; None: none are"""
+    model: str
+    fingerprints: dict[str, str]
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True)
+class CellBook:
+    """Scores and pairs of cells that earlier passes left."""
+
+    scores: tuple[CellScore, ...] = ()
+    pairs: tuple[Preference, ...] = ()
+
+    def under(self, cell: str, nearer: str) -> CellBook:
+        """What was judged under the fingerprints `cell` and `nearer`: those of two judges do not mix."""
+        return CellBook(
+            tuple(line for line in self.scores if line.fingerprint == cell),
+            tuple(line for line in self.pairs if line.fingerprint == nearer),
+        )
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a pass wrote."""
+
+    summary: CellSummary
+    objects: tuple[StoredObject, ...]
+
+
+@dataclass
+class CellPass:
+    """The pass of an epoch over all cells that the run has seen by then."""
+
+    store: Store
+    epoch: int
+    cells: Sequence[CellText]
+    earlier: CellBook
+    client: ChatClient
+    settings: JudgeSettings
+    guide: str = ""
+    seed: int = 0
+    seats: tuple[Seat, Seat] = field(init=False)
+
+    def __post_init__(self) -> None:
+        folder, votes = keys.cell_judgements(), self.settings.judge_votes
+        scorer, comparer = (
+            Seat.take(judge.guided(self.guide), self.store, folder, self.client, votes, self.seed)
+            for judge in (CELL, NEARER)
+        )
+        self.seats = scorer, comparer
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Of its two judges, by their names."""
+        return {seat.judge.name: seat.fingerprint for seat in self.seats}
+
+    async def run(self, progress: Progress | None, announce: Callable[[str], None]) -> CellResult:
+        """Judge what is new among `cells` and write `scores.jsonl` and `preferences.jsonl` of all.
+
+        Killed at any point, the same call goes on. Raises `UnavailableError` as `evaluate_epoch` does.
+        """
+        scorer, comparer = self.seats
+        book = self.earlier.under(scorer.fingerprint, comparer.fingerprint)
+        known = {line.cell_id for line in book.scores}
+        fresh = [cell for cell in self.cells if cell.cell_id not in known]
+        chosen = choose(fresh, self.settings.judge_cells, self.seed)
+        announce(
+            f"judging {len(chosen)} new cells of {len(self.cells)} x {self.settings.judge_votes} votes, "
+            f"alone and in pairs ({scorer.route.model})"
+        )
+        await self._ask(scorer, [(cell.cell_id, cell.text) for cell in chosen], progress)
+        found = [_score(cell.cell_id, scorer.answers[cell.cell_id]) for cell in chosen]
+        scores = [*book.scores, *(line for line in found if line is not None)]
+        pairs = [*book.pairs, *await self._compare(comparer, chosen, scores, progress)]
+        summary = self._summary(len(fresh) - len(chosen), found, scores, pairs)
+        written = (
+            self.store.put(keys.cell_scores(self.epoch), to_jsonl(scores), durable=True),
+            self.store.put(keys.cell_preferences(self.epoch), to_jsonl(pairs), durable=True),
+        )
+        return CellResult(summary, written)
+
+    async def _compare(
+        self,
+        seat: Seat,
+        chosen: Sequence[CellText],
+        scores: Sequence[CellScore],
+        progress: Progress | None,
+    ) -> list[Preference]:
+        texts = {cell.cell_id: cell.text for cell in self.cells}
+        pairs = pairs_of([cell.cell_id for cell in chosen], texts, scores, self.seed)
+        orders = [order for a, b in pairs for order in ((a, b), (b, a))]
+        asked = [(pair_id(a, b), side_by_side(texts[a], texts[b])) for a, b in orders]
+        await self._ask(seat, asked, progress)
+        return [preference(a, b, seat.answers[pair_id(a, b)], seat.answers[pair_id(b, a)]) for a, b in pairs]
+
+    async def _ask(self, seat: Seat, asked: Sequence[tuple[str, str]], progress: Progress | None) -> None:
+        if not asked:
+            return
+
+        def make(number: int) -> Case:
+            name, text = asked[number]
+            return Case(name, "", text, ())
+
+        ahead = 4 * self.client.settings.llm_concurrency
+        async with Cases(len(asked), make, ahead=ahead) as cases:
+            await run_lanes([seat], cases, progress)
+
+    def _summary(
+        self,
+        waiting: int,
+        found: Sequence[CellScore | None],
+        scores: Sequence[CellScore],
+        pairs: Sequence[Preference],
+    ) -> CellSummary:
+        answers = [answer for seat in self.seats for answer in seat.answers.values()]
+        reasons = Counter(
+            vote.invalid.value for answer in answers for vote in answer.votes if vote.invalid is not None
+        )
+        return CellSummary(
+            seen=len(self.cells),
+            judged=len(scores),
+            new=sum(line is not None for line in found),
+            waiting=waiting,
+            no_quorum=sum(line is None for line in found),
+            invalid=dict(sorted(reasons.items())),
+            pairs=summarise_pairs(pairs, {}) if pairs else None,
+            model=self.seats[0].route.model,
+            fingerprints=self.fingerprints,
+            prompt_tokens=sum(answer.tokens.prompt for answer in answers),
+            completion_tokens=sum(answer.tokens.completion for answer in answers),
+        )
+
+
+def read_book(store: Store, epoch: int) -> CellBook:
+    """What the judge pass over `epoch` left; `NotFound` where it left nothing."""
+    key, pairs = keys.cell_scores(epoch), keys.cell_preferences(epoch)
+    remedy = "judge the epoch again"
+    return CellBook(
+        tuple(from_jsonl(CellScore, store.get(key), key, remedy)),
+        tuple(from_jsonl(Preference, store.get(pairs), pairs, remedy)),
+    )
+
+
+def choose(cells: Sequence[CellText], budget: int | str, seed: int) -> list[CellText]:
+    """At most `budget` of `cells`, in a fixed order.
+
+    Kinds (a room at a stage of the quest) are served in turn, so that every one is known before any is known
+    in detail; a seeded hash decides within one.
+    """
+    kinds: dict[str, list[CellText]] = {}
+    for cell in sorted(cells, key=lambda cell: _hash(seed, cell.cell_id)):
+        kinds.setdefault(cell.kind, []).append(cell)
+    turns = sorted((turn, kind, cell.cell_id) for kind in kinds for turn, cell in enumerate(kinds[kind]))
+    by_id = {cell.cell_id: cell for cell in cells}
+    chosen = turns if budget == "all" else turns[: int(budget)]
+    return sorted((by_id[cell_id] for *_, cell_id in chosen), key=lambda cell: cell.cell_id)
+
+
+def pairs_of(
+    new: Sequence[str], texts: Mapping[str, str], scores: Sequence[CellScore], seed: int
+) -> list[tuple[str, str]]:
+    """Each new cell that has a score with one that scored about the same and reads otherwise.
+
+    Far from one another, scores tell enough; near one another, comparing is surer (Christiano et al. 2017
+    ask where the ensemble is unsure).
+    """
+    order = sorted(
+        (line for line in scores if line.cell_id in texts), key=lambda line: (line.score, line.cell_id)
+    )
+    place = {line.cell_id: number for number, line in enumerate(order)}
+    pairs = set()
+    for cell_id in new:
+        if cell_id not in place:
+            continue
+        at = place[cell_id]
+        near = [line.cell_id for line in order[max(at - NEAR, 0) : at + NEAR + 1]]
+        others = [other for other in near if texts[other] != texts[cell_id]]
+        if others:
+            other = min(others, key=lambda each: _hash(seed, cell_id, each))
+            pairs.add((min(cell_id, other), max(cell_id, other)))
+    return sorted(pairs)
+
+
+def _score(cell_id: str, answer: JudgeScores) -> CellScore | None:
+    if answer.overall is None:
+        return None
+    return CellScore(
+        cell_id=cell_id,
+        score=answer.overall,
+        spread=answer.spread or 0.0,
+        model=answer.model,
+        fingerprint=answer.fingerprint,
+    )
+
+
+def _hash(seed: int, *parts: str) -> str:
+    return hashlib.sha256(":".join([str(seed), *parts]).encode()).hexdigest()
