@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from questloop.env.world import game_world
+from questloop.env.world import game_world, guide_of
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import parse_inputs, steps
 from questloop.game.profile import Profile
@@ -88,7 +88,7 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
     with open_context(settings) as context, Trainer(settings, context.store, world) as trainer:
         for epoch in range(-(-experiment.steps // experiment.epoch_steps)):
             epochs.append(_epoch(context, trainer, epoch, judged))
-            print(arm, seed, json.dumps(epochs[-1]["training"]["milestone_steps"]), flush=True)
+            print(arm, seed, epoch, _reached(epochs[-1]["training"]), flush=True)
         evaluation = evaluate(experiment, settings, context, rom, profile)
     return {
         "arm": arm,
@@ -152,6 +152,12 @@ def _epoch(context: Context, trainer: Trainer, epoch: int, judged: bool) -> dict
     return found
 
 
+def _reached(training: dict[str, Any]) -> str:
+    """Episodes of an epoch that reached each milestone, of those finished, and the pace."""
+    counts = {name: count for name, count in training["milestones"].items() if count}
+    return f"{training['steps_per_second']:.0f}/s {training['episodes_finished']} {json.dumps(counts)}"
+
+
 _KEPT = (
     "step_end", "seconds", "steps_per_second", "episodes_finished", "return_mean", "return_per_1000_steps",
     "unique_rooms_per_episode", "milestones", "milestone_steps", "room_visits", "losses",
@@ -183,13 +189,14 @@ def evaluate(
     emulator = Emulator(rom, profile.layout)
     start = StartState(POWER_ON, emulator.power_on)
     emulator.close()
+    guide = guide_of(settings, profile)
     found = {}
     planners: dict[str, EmbeddedPlanner | None] = {"planner_off": None}
     if experiment.evaluation.get("planner"):
         planners["planner_on"] = EmbeddedPlanner()
     for name, planner in planners.items():
         player = load_player(context.store, last, seed=settings.loop.seed)
-        played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner)
+        played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner, guide)
         found[name] = [asdict(episode) for episode in played]
     return found
 

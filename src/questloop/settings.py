@@ -103,6 +103,7 @@ class GameSettings(_Group):
 
     rom_path: Path | None = Field(None, description="the user's ROM; unset: the bundled Mossgrove")
     start_states: str | None = Field(None, description="folder or store URL of start states")
+    guide: Path | None = Field(None, description="a guide of your own, Markdown; unset: the game profile's")
     frame_skip: int = Field(4, ge=1, le=60, description="emulated frames a step")
     episode_length: int = Field(30_000, ge=1, description="steps an episode")
 
@@ -150,6 +151,9 @@ class RewardSettings(_Group):
     reward_death: float = Field(-2.0, description="a death")
     reward_dialog: float = Field(0.2, description="first dialog with a text index in an episode")
     reward_revisit: float = Field(-0.001, description="a step onto a tile visited before")
+    reward_aim: float = Field(
+        0.5, ge=0, description="a room nearer to the guide's next aim, as a potential; needs AIMS"
+    )
     reward_hint: float = Field(
         0.1, ge=0, le=1, description="a hint's target reached, 20 an episode at most; needs HINT_INTERVAL"
     )
@@ -166,6 +170,7 @@ class ExplorationSettings(_Group):
     awr_top_k: int = Field(0, ge=0, description="top judged segments of the epoch before that AWR imitates")
     sil_coef: float = Field(0, ge=0, description="weight of self-imitation on those segments")
     curriculum: bool = Field(False, description="start states advance with milestones")
+    aims: bool = Field(True, description="the guide's next aim is seen and shapes, where a game has a guide")
     planner: bool = Field(False, description="the planner takes over in dialogs and puzzles")
     hint_interval: int = Field(0, ge=0, description="steps between strategic hints; 0: none")
 

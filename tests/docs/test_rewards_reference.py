@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from questloop.rewards.aims import Aims
+from questloop.rewards.hints import HintTargets
 from questloop.rewards.total import Rewards
 from questloop.settings import RewardSettings
 
@@ -15,5 +17,6 @@ def test_every_part_stands_in_the_table_with_its_weight():
     weights = RewardSettings()
     assert [part for part, _, _ in rows] == [variable.lower() for _, variable, _ in rows]
     assert {part: float(default) for part, _, default in rows} == {
-        name: getattr(weights, f"reward_{name}") for name in Rewards(1, weights, hinted=True).names
+        name: getattr(weights, f"reward_{name}")
+        for name in (*Rewards(1, weights).names, *HintTargets.names, *Aims.names)
     }

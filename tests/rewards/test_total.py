@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from questloop.game.columns import Columns
+from questloop.rewards.aims import Aims
+from questloop.rewards.hints import HintTargets
 from questloop.rewards.total import Rewards
 from questloop.settings import RewardSettings
 
@@ -43,7 +45,7 @@ def play(columns) -> Callable[..., Play]:
 
 
 def test_a_weight_for_every_part_and_a_part_for_every_weight():
-    names = {f"reward_{name}" for name in Rewards(1, WEIGHTS, hinted=True).names}
+    names = {f"reward_{name}" for name in (*Rewards(1, WEIGHTS).names, *HintTargets.names, *Aims.names)}
     assert names == set(RewardSettings.model_fields)
 
 

@@ -109,18 +109,25 @@ def _policy(
     from questloop.game.actions import Action
     from questloop.game.input_script import Input
     from questloop.game.observation import OBSERVATION_SIZE, Encoder
+    from questloop.game.walking import ground_of
+    from questloop.rewards.aims import Aims
     from questloop.storage.store import open_store
     from questloop.training.player import load_player
 
     player = load_player(open_store(url), epoch, seed)
     encoder = Encoder(1, profile, frames)
     taps = np.zeros((1, profile.layout.size), np.uint8)
-    observation = np.zeros((1, OBSERVATION_SIZE), np.float32)
+    vector = np.zeros((1, OBSERVATION_SIZE), np.float32)
+    aims = None
+    if player.size > OBSERVATION_SIZE and profile.guide is not None:
+        aims = Aims(1, profile, profile.guide, 1.0, lambda slot: ground_of(emulator, profile))
     action = np.full(1, Action.NOP, np.uint8)
     for _ in range(steps):
         emulator.read(taps[0])
-        encoder.encode(profile.columns(taps), action, observation)
-        action = player.act(observation)
+        columns = profile.columns(taps)
+        encoder.encode(columns, action, vector)
+        seen = vector if aims is None else np.concatenate([vector, aims.look(columns)], axis=1)
+        action = player.act(seen)
         yield Input(Action(int(action[0])), frames)
 
 

@@ -18,12 +18,15 @@ from questloop.episodes.trace import EpisodeStart, Trace
 from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns
+from questloop.game.guide import Guide
 from questloop.game.observation import OBSERVATION_SIZE, Encoder
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.game.start_states import StartStates
 from questloop.game.state_file import SaveState
+from questloop.game.walking import Ground, ground_of
+from questloop.rewards.aims import AIM_SIZE, Aims
 from questloop.rewards.hints import HINT_SIZE, HintTargets
 from questloop.rewards.total import Rewards
 from questloop.settings import GameSettings, RewardSettings
@@ -47,9 +50,15 @@ class GameEnv:
         archive_fraction: float = 0.0,
         visual: bool = False,
         hinted: bool = False,
+        guide: Guide | None = None,
+        gamma: float = 0.99,
     ) -> None:
-        """`starts` saves making the start states again, where another process has done so. `hinted`: the
-        vectors that the policy sees end with `rewards.hints.HINT_SIZE` numbers of the hint in force."""
+        """`starts` saves making the start states again, where another process has done so.
+
+        `hinted`: the vectors that the policy sees end with `rewards.hints.HINT_SIZE` numbers of the hint in
+        force; with a `guide`, with `rewards.aims.AIM_SIZE` numbers of its next aim, whose potential under the
+        discount `gamma` is paid too.
+        """
         rom = Rom.load(game.rom_path)
         self.profile: Profile = profile_for(rom)
         self.num_slots = num_slots
@@ -58,16 +67,23 @@ class GameEnv:
         self.starter = Starter(num_slots, starts or game_starts(game, rom, self.profile), archive_fraction)
         self._streams = slot_streams(0, 0, num_slots)
         self.encoder = Encoder(num_slots, self.profile, game.frame_skip)
-        self.rewards = Rewards(num_slots, rewards, hinted)
+        self.targets = HintTargets(num_slots) if hinted else None
+        """Where hints point; None without hints."""
+        self.aims = None if guide is None else Aims(num_slots, self.profile, guide, gamma, self._ground)
+        """The guide's next aims; None without a guide."""
+        pointer = self.aims if self.targets is None else self.targets
+        self._pointer = None if visual else pointer  # what the policy sees of it
+        self.rewards = Rewards(num_slots, rewards, pointer)
         self.columns = self.profile.columns(self.batch.taps)
         self.age = np.zeros(num_slots, np.int64)
         vectors = np.zeros((num_slots, OBSERVATION_SIZE), np.float32)
         self.visual = VisualEncoder(num_slots) if visual else None
-        size = OBSERVATION_SIZE + (HINT_SIZE if hinted else 0)
+        size = OBSERVATION_SIZE + (HINT_SIZE if hinted else AIM_SIZE if guide else 0)
+        seen_apart = visual or pointer is not None
         self.observation_shape: tuple[int, ...] = SHAPE if visual else (size,)
         self.observation_dtype = np.dtype(np.uint8 if visual else np.float32)
-        self.features = vectors if visual or hinted else None
-        self.final_features = vectors.copy() if visual or hinted else None
+        self.features = vectors if seen_apart else None
+        self.final_features = vectors.copy() if seen_apart else None
         self._obs = np.zeros((num_slots, *self.observation_shape), self.observation_dtype)
         self.final_obs = np.zeros_like(self._obs)
         self._goal = _milestone_bit(self.profile, self.profile.goal)
@@ -116,9 +132,9 @@ class GameEnv:
         self.encoder.encode(columns, action, vectors)
         if self.visual is not None:
             self.visual.encode(self.batch, columns, self.encoder.history, obs)
-        elif self.targets is not None:
+        elif self._pointer is not None:
             obs[:, :OBSERVATION_SIZE] = vectors
-            obs[:, OBSERVATION_SIZE:] = self.targets.seen_by(columns)
+            obs[:, OBSERVATION_SIZE:] = self._pointer.seen_by(columns)
         self._reached |= columns.milestones
         self._raw_return += reward
         np.add.at(self._room_steps, columns.place & 2047, columns.has_control)
@@ -225,14 +241,13 @@ class GameEnv:
     # What hints need
 
     @property
-    def targets(self) -> HintTargets | None:
-        """Where hints point; None without hints."""
-        return self.rewards.hints
-
-    @property
     def rooms_beside(self) -> NDArray[np.bool_]:
         """[N, 4]: whether the rooms up, right, down and left were entered in this episode."""
         return self.encoder.history.rooms_beside
+
+    def _ground(self, slot: int) -> Ground:
+        """What a slot's room is made of."""
+        return ground_of(self.batch.emulators[slot], self.profile)
 
     def _load(self, slot: int, state: SaveState) -> None:
         """Load `state` so that the next picture depends on it alone.
@@ -267,9 +282,9 @@ class GameEnv:
         vectors[slots] = self.encoder.begin(slots, self.columns)
         if self.visual is not None:
             self.visual.begin(slots, self.columns, self.encoder.history, self._obs)
-        elif self.targets is not None:
+        elif self._pointer is not None:
             self._obs[slots, :OBSERVATION_SIZE] = vectors[slots]
-            self._obs[slots, OBSERVATION_SIZE:] = 0  # no hint yet
+            self._obs[slots, OBSERVATION_SIZE:] = self._pointer.seen_by(self.columns)[slots]
         if self.starter.explorer is not None:
             self.starter.explorer.reset(slots, self.columns)
         self.age[slots] = 0

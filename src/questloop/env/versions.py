@@ -3,6 +3,7 @@
 from questloop.game.observation import OBSERVATION_VERSION
 
 VECTOR = f"vector-{OBSERVATION_VERSION}"
+AIMED = f"{VECTOR}-aim-1"
 HINTED = f"{VECTOR}-hint-1"
 VISUAL = "visual-1"
 

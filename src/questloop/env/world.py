@@ -15,13 +15,15 @@ from questloop.env.starts import curriculum_starts, game_starts
 from questloop.env.visual import SHAPE
 from questloop.errors import UsageError
 from questloop.game.actions import ACTION_COUNT
+from questloop.game.guide import Guide
 from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.rewards.hints import HINT_SIZE
+from questloop.rewards.aims import AIM_SIZE, Aims
+from questloop.rewards.hints import HINT_SIZE, HintTargets
 from questloop.rewards.total import Rewards
-from questloop.settings import Observation, Settings
+from questloop.settings import Observation, RewardSettings, Settings
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,14 @@ class World:
     rewards: tuple[str, ...] = ()  # names of the reward's parts
     starts: tuple[str, ...] = ()  # the curriculum's, in order of play; empty: it is off
     plays_by_plan: bool = False  # a planner takes over; the environment is a `planner.takeover.Game`
+    sees_more: bool = False  # than the vector: pictures, or where a hint or an aim points
     hint_interval: int = 0  # steps between hints, 0: none; the environment is a `planner.hints.HintedGame`
     recording: tuple[Rom, Profile, int] | None = None  # what segments are of; None: nothing is recorded
 
 
 _VECTOR_SPACE = gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32)
 _HINTED_SPACE = gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE + HINT_SIZE,), np.float32)
+_AIMED_SPACE = gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE + AIM_SIZE,), np.float32)
 _VISUAL_SPACE = gym.spaces.Box(0, 255, SHAPE, np.uint8)
 
 
@@ -57,6 +61,7 @@ def game_world(settings: Settings) -> World:
     exploration = settings.exploration
     visual = settings.training.observation is Observation.VISUAL
     hinted = exploration.hint_interval > 0
+    guide = guide_of(settings, profile) if exploration.aims and not hinted else None
     if visual and hinted:
         raise UsageError("HINT_INTERVAL needs OBSERVATION=vector: a visual policy sees no hints")
     space, version = _VECTOR_SPACE, versions.VECTOR
@@ -64,6 +69,8 @@ def game_world(settings: Settings) -> World:
         space, version = _VISUAL_SPACE, versions.VISUAL
     elif hinted:
         space, version = _HINTED_SPACE, versions.HINTED
+    elif guide is not None:
+        space, version = _AIMED_SPACE, versions.AIMED
     starts = game_starts(settings.game, rom, profile, exploration.curriculum)
     return World(
         name=profile.name,
@@ -76,6 +83,8 @@ def game_world(settings: Settings) -> World:
             archive_fraction=exploration.archive_fraction,
             visual=visual,
             hinted=hinted,
+            guide=guide,
+            gamma=settings.training.gamma,
         ),
         observation_space=space,
         action_space=gym.spaces.Discrete(ACTION_COUNT),
@@ -83,9 +92,21 @@ def game_world(settings: Settings) -> World:
         observation_version=OBSERVATION_VERSION,
         policy_version=version,
         milestones=tuple(milestone.key for milestone in profile.milestones),
-        rewards=Rewards(1, settings.rewards, hinted).names,
+        rewards=reward_names(hinted, guide is not None),
+        sees_more=space is not _VECTOR_SPACE,
         starts=curriculum_starts(starts, profile) if exploration.curriculum else (),
         plays_by_plan=exploration.planner,
         hint_interval=exploration.hint_interval,
         recording=(rom, profile, settings.game.frame_skip),
     )
+
+
+def guide_of(settings: Settings, profile: Profile) -> Guide | None:
+    """The guide in force: the user's own, else the profile's. Raises `UsageError`."""
+    return Guide.read(settings.game.guide) if settings.game.guide else profile.guide
+
+
+def reward_names(hinted: bool, guided: bool) -> tuple[str, ...]:
+    """Names of the reward's parts, in their order."""
+    pointer = HintTargets.names if hinted else Aims.names if guided else ()
+    return (*Rewards(1, RewardSettings.model_validate({})).names, *pointer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from questloop.game.actions import ACTION_COUNT
 from questloop.game.columns import Bools, Bytes, Columns
 from questloop.game.guide import Guide
 from questloop.game.taps import TapLayout
-from questloop.game.terrain import Terrain
+from questloop.game.terrain import LAYOUT_TAP, MODE_TAP, Terrain
 
 MAX_MILESTONES = 64
 MAX_ITEMS = 16
@@ -141,6 +142,13 @@ class Profile:
             if unknown := {aim.key, *aim.needs} - keys:
                 raise ValueError(f"the guide's aim {aim.key} names no milestone {', '.join(sorted(unknown))}")
         object.__setattr__(self, "detector", MilestoneDetector(self.milestones, self.layout))
+
+    @cached_property
+    def room_taps(self) -> TapLayout | None:
+        """The details that tell what a room is made of, alone; None where the game does not tell."""
+        known = self.details.taps if self.details is not None else ()
+        taps = [tap for tap in known if tap.name in (LAYOUT_TAP, MODE_TAP)]
+        return TapLayout(taps) if taps else None
 
     def columns(self, taps: Bytes) -> Columns:
         """Decode `taps` u8[N, K]."""

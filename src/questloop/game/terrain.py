@@ -9,6 +9,9 @@ from enum import StrEnum
 UP, RIGHT, DOWN, LEFT = range(4)
 """Ways on the map, in the order of a game's directions (`game.state.Direction`)."""
 
+LAYOUT_TAP, MODE_TAP = "room_layout", "active_collisions"
+"""Taps of a profile's `details`: the numbers of a room's metatiles, row by row, and its collision mode."""
+
 
 class Riddle(StrEnum):
     """What a puzzle room asks for."""
@@ -95,6 +98,8 @@ class Terrain:
     ledges_right: frozenset[int] = frozenset()
     ledges_down: frozenset[int] = frozenset()
     ledges_left: frozenset[int] = frozenset()
+    bushes: frozenset[int] = frozenset()
+    """Cut with a blade."""
     blocks: frozenset[int] = frozenset()
     """Blocks that are pushed any way, any number of times."""
     pushable: Mapping[int, Block] = field(default_factory=dict)

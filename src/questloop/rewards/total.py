@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from questloop.rewards.coverage import Coverage
 from questloop.rewards.events import event_terms
-from questloop.rewards.hints import HintTargets
 from questloop.rewards.terms import RewardTerm, Slots, State
 from questloop.settings import RewardSettings
 
 if TYPE_CHECKING:
     from questloop.game.columns import Columns
+    from questloop.rewards.aims import Aims
+    from questloop.rewards.hints import HintTargets
 
 
 class Rewards:
@@ -24,13 +25,12 @@ class Rewards:
     `step` returns are overwritten by the next step.
     """
 
-    def __init__(self, n: int, settings: RewardSettings, hinted: bool = False) -> None:
-        """`hinted`: following strategic hints pays too."""
+    def __init__(self, n: int, settings: RewardSettings, pointer: HintTargets | Aims | None = None) -> None:
+        """`pointer`: what says where to go, if anything does; following it pays too."""
         self.coverage = Coverage(n)
-        self.hints = HintTargets(n) if hinted else None
         self._terms: tuple[RewardTerm, ...] = (self.coverage, *event_terms(n))
-        if self.hints is not None:
-            self._terms += (self.hints,)
+        if pointer is not None:
+            self._terms += (pointer,)
         self.names = tuple(name for term in self._terms for name in term.names)
         self._weights = np.array(
             [[getattr(settings, f"reward_{name}")] for name in self.names], dtype=np.float32

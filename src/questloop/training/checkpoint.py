@@ -73,8 +73,8 @@ def write_checkpoint(store: Store, epoch: int, checkpoint: Checkpoint) -> list[S
     return [*written, store.put(keys.checkpoint(epoch, STATE), document, durable=True)]
 
 
-def read_checkpoint(store: Store, epoch: int, observation_version: str) -> Checkpoint:
-    """The checkpoint of `epoch`.
+def read_checkpoint(store: Store, epoch: int, *versions: str) -> Checkpoint:
+    """The checkpoint of `epoch`, of one of the observation `versions`.
 
     Raises `BadDataError` where it is missing, cut off, changed, or of another observation layout.
     """
@@ -82,9 +82,9 @@ def read_checkpoint(store: Store, epoch: int, observation_version: str) -> Check
     try:
         state = json.loads(store.get(keys.checkpoint(epoch, STATE)))
         found = state["observation_version"]
-        if found != observation_version:
+        if found not in versions:
             raise BadDataError(
-                f"{where} was trained on observation version {found}, this is {observation_version}: "
+                f"{where} was trained on observation version {found}, this is {versions[0]}: "
                 "start a new run, or go on with the release that wrote it"
             )
         if state["schema_version"] > SCHEMA_VERSION:

@@ -8,6 +8,8 @@ import numpy as np
 
 from questloop.env.game_env import GameEnv
 from questloop.episodes.boundary import ends_episode
+from questloop.game.guide import Guide
+from questloop.game.observation import OBSERVATION_SIZE
 from questloop.game.start_states import StartState, StartStates
 from questloop.planner.client import Planner
 from questloop.planner.takeover import Takeovers
@@ -30,12 +32,17 @@ def play_episodes(
     start: StartState,
     episodes: int,
     planner: Planner | None = None,
+    guide: Guide | None = None,
 ) -> list[PlayedEpisode]:
     """Play `episodes` side by side from `start`, each until the game is over or EPISODE_LENGTH is.
 
     Actions are drawn from the policy; `planner` takes over in dialogs and puzzles.
+    `guide`: whose aims the policy sees, where it was trained to.
     """
-    env = GameEnv(episodes, game, RewardSettings.model_validate({}), starts=StartStates((start,)))
+    guide = guide if player.size > OBSERVATION_SIZE else None
+    env = GameEnv(
+        episodes, game, RewardSettings.model_validate({}), starts=StartStates((start,)), guide=guide
+    )
     takeovers = Takeovers(env, planner, game.frame_skip) if planner is not None else None
     obs = np.zeros((episodes, *env.observation_shape), np.float32)
     reward, boundary = np.zeros(episodes, np.float32), np.zeros(episodes, np.uint8)

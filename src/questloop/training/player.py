@@ -7,37 +7,40 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.env.versions import VECTOR, WHITE_MOST
+from questloop.env.versions import AIMED, VECTOR, WHITE_MOST
 from questloop.errors import BadDataError
 from questloop.game.observation import OBSERVATION_SIZE
+from questloop.rewards.aims import AIM_SIZE
 from questloop.storage import keys
 from questloop.storage.store import Store
 from questloop.training.checkpoint import STATE, Arrays, read_checkpoint
 
 Floats = NDArray[np.float32]
 
+_SIZES = (OBSERVATION_SIZE, OBSERVATION_SIZE + AIM_SIZE)
 _EPOCH = re.compile(r"epoch_(\d+)")
 _WEIGHT = re.compile(r"policy\.(\d+)\.weight")
 
 
 class Player:
-    """Samples actions as the policy of a checkpoint does."""
+    """Samples actions as the policy of a checkpoint does. `size`: numbers of the observation it reads."""
 
     def __init__(self, policy: Arrays, rng: np.random.Generator) -> None:
         """`policy`: the arrays of `VectorModule`; raises `BadDataError` where it is another network."""
         places = sorted(int(found[1]) for name in policy if (found := _WEIGHT.fullmatch(name)))
         self._layers = [(policy[f"policy.{i}.weight"], policy[f"policy.{i}.bias"]) for i in places]
-        if not self._layers or self._layers[0][0].shape[1] != OBSERVATION_SIZE:
+        if not self._layers or self._layers[0][0].shape[1] not in _SIZES:
             raise BadDataError(
                 "the checkpoint's policy does not read the vector observation; train one that does"
             )
+        self.size = self._layers[0][0].shape[1]
         self._centre = policy.get("centre", np.float32(0))
         self._scale = policy.get("scale", np.float32(1))
         self._closed = policy.get("closed", np.float32(0))
         self._rng = rng
 
     def logits(self, obs: Floats) -> Floats:
-        """`[B, actions]` of `obs` f32[B, 128]."""
+        """`[B, actions]` of `obs` f32[B, size]."""
         *hidden, (weight, bias) = self._layers
         obs = np.clip((obs - self._centre) * self._scale, -WHITE_MOST, WHITE_MOST)
         for hidden_weight, hidden_bias in hidden:
@@ -57,7 +60,7 @@ class Player:
 def load_player(store: Store, epoch: int | None, seed: int) -> Player:
     """The policy of `epoch`'s checkpoint, or of the latest one."""
     number = _latest(store) if epoch is None else epoch
-    checkpoint = read_checkpoint(store, number, VECTOR)
+    checkpoint = read_checkpoint(store, number, VECTOR, AIMED)
     return Player(checkpoint.policy, np.random.default_rng(seed))
 
 

@@ -341,8 +341,7 @@ def quest_config(settings: Settings, world: World, layout: Layout, seed: int) ->
             make_planning, keyless, settings.game.frame_skip, world.plays_by_plan, world.hint_interval
         )
     config.rnd_coef = exploration.rnd_coef
-    visual = len(world.observation_space.shape or ()) == 3
-    config.features_size = OBSERVATION_SIZE if visual or world.hint_interval else None
+    config.features_size = OBSERVATION_SIZE if world.sees_more else None
     config.env_runners(
         num_env_runners=layout.runners,
         num_envs_per_env_runner=layout.slots_per_runner,

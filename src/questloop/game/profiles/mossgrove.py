@@ -67,6 +67,7 @@ TERRAIN = Terrain(
     pits=frozenset({7, 57}),
     water=frozenset(range(39, 48)),
     ledges_down=frozenset({56}),
+    bushes=frozenset({38}),
     blocks=frozenset({8}),
     plates=frozenset({9}),
     buttons=frozenset({10}),

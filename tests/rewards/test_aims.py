@@ -1,0 +1,150 @@
+"""The next aim of a guide: a potential that grows along the quest, and what the policy sees of it."""
+
+from importlib import resources
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from questloop.game.actions import Action
+from questloop.game.emulator import Emulator
+from questloop.game.input_script import parse_inputs, steps
+from questloop.game.profiles import mossgrove
+from questloop.game.rom import Rom
+from questloop.game.walking import ground_of
+from questloop.rewards.aims import NO_AIM, Aims
+
+PROFILE = mossgrove.PROFILE
+GUIDE = PROFILE.guide
+assert GUIDE is not None
+FRAMES = 4
+
+
+class Played:
+    """One game under `Aims`, stepped by hand."""
+
+    def __init__(self, gamma: float) -> None:
+        self.emulator = Emulator(Rom.load(None), PROFILE.layout)
+        self.taps = np.zeros((1, PROFILE.layout.size), np.uint8)
+        self.gamma = gamma
+        self.aims = self.fresh()
+        self.aims.reset(np.array([0]), self.columns())
+
+    def fresh(self) -> Aims:
+        return Aims(1, PROFILE, GUIDE, self.gamma, lambda slot: ground_of(self.emulator, PROFILE))
+
+    def columns(self):
+        self.emulator.read(self.taps[0])
+        return PROFILE.columns(self.taps.copy())
+
+    def step(self, action: Action, frames: int) -> float:
+        self.emulator.step(action, frames)
+        out = np.full((1, 1), np.nan, np.float32)
+        self.aims.step(self.columns(), out)
+        return float(out[0, 0])
+
+    @property
+    def phi(self) -> float:
+        return float(self.aims.state_dict()["phi"][0])
+
+
+def walkthrough():
+    script = resources.files("questloop.game") / "roms" / PROFILE.walkthrough
+    return list(steps(parse_inputs(script.read_text("utf-8"), PROFILE.walkthrough), FRAMES))
+
+
+@pytest.fixture(scope="module")
+def along() -> dict[str, NDArray]:
+    """The walkthrough, to its end: potential, place and aim after every step, and what steps paid."""
+    game = Played(gamma=1.0)
+    rows = []
+    for item in walkthrough():
+        paid = game.step(item.action, item.frames)
+        columns = game.columns()
+        rows.append((game.phi, columns.place[0], game.aims.aim[0], paid, columns.has_control[0]))
+    game.emulator.close()
+    return dict(zip(("phi", "place", "aim", "paid", "control"), np.array(rows).T, strict=True))
+
+
+def test_the_potential_grows_along_the_quest(along):
+    assert spearmanr(along["phi"], np.arange(len(along["phi"]))).statistic > 0.98
+
+
+def test_it_does_not_fall_where_the_next_room_of_the_route_is_entered(along):
+    order = {aim.key: number for number, aim in enumerate(GUIDE.aims)}
+    before_essence = (along["aim"] <= order["essence_1"]) & (along["aim"] >= 0)
+    entered = np.flatnonzero(np.diff(along["place"]) != 0)
+    rises = [along["phi"][min(at + 12, len(along["phi"]) - 1)] - along["phi"][at] for at in entered]
+    assert min(rise for at, rise in zip(entered, rises, strict=True) if before_essence[at]) > -0.15
+
+
+def test_every_aim_comes_up_in_order_and_none_is_left_at_the_end(along):
+    seen = along["aim"][along["aim"] != NO_AIM].astype(int)
+    assert list(dict.fromkeys(seen.tolist())) == sorted(set(range(len(GUIDE.aims) - 1)) | {seen[-1]})
+    assert along["aim"][-1] == NO_AIM
+
+
+def test_what_steps_pay_sums_to_the_change_of_the_potential():
+    game, gamma = Played(gamma=0.9), 0.9
+    rng = np.random.default_rng(0)
+    for item in walkthrough()[:60]:  # to where the hero can be moved
+        game.step(item.action, item.frames)
+    first, total = game.phi, 0.0
+    for number in range(200):
+        total += gamma**number * game.step(Action(int(rng.choice([1, 2, 3, 4, 5]))), 8)
+    assert total == pytest.approx(gamma**200 * game.phi - first, abs=1e-3)
+    game.emulator.close()
+
+
+def test_a_game_that_is_over_has_no_potential():
+    game = Played(gamma=0.9)
+    for item in walkthrough()[:200]:
+        game.step(item.action, item.frames)
+    before = game.phi
+    assert before > 1
+    columns = game.columns()
+    columns.game_over[:] = True
+    out = np.zeros((1, 1), np.float32)
+    game.aims.step(columns, out)
+    assert out[0, 0] == pytest.approx(-before)
+    game.emulator.close()
+
+
+def test_what_is_kept_goes_on_the_same():
+    game = Played(gamma=0.99)
+    script = walkthrough()
+    for item in script[:150]:
+        game.step(item.action, item.frames)
+    other = game.fresh()
+    other.load_state_dict(game.aims.state_dict())
+    first, second = np.zeros((2, 1, 1), np.float32)
+    for item in script[150:250]:
+        game.emulator.step(item.action, item.frames)
+        columns = game.columns()
+        game.aims.step(columns, first)
+        other.step(columns, second)
+        assert (first == second).all()
+        assert (game.aims.seen_by(columns) == other.seen_by(columns)).all()
+    game.emulator.close()
+
+
+def test_whoever_follows_what_is_seen_comes_to_the_aim():
+    """Walk by the numbers that the policy sees alone, from the meadow to the blade and the grotto's door."""
+    game = Played(gamma=0.99)
+    for item in walkthrough():
+        game.step(item.action, item.frames)
+        if game.aims.aim[0] == 1:
+            break
+    follow = {(1, 0): Action.RIGHT, (-1, 0): Action.LEFT, (0, 1): Action.DOWN, (0, -1): Action.UP}
+    places = set()
+    for number in range(400):
+        dx, dy, _, solid = game.aims.seen_by(game.columns())[0]
+        way = (int(np.sign(dx)), 0) if abs(dx) > abs(dy) else (0, int(np.sign(dy)))
+        action = follow.get(way, Action.A if number % 2 else Action.NOP)  # nothing is seen while words stand
+        if solid and number % 2:
+            action = Action.A
+        game.step(action, 8)
+        places.add(int(game.columns().place[0]))
+    assert {0x20, 0x21, 0x22, 0x421} <= places
+    game.emulator.close()
