@@ -20,7 +20,7 @@ from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.rewards.aims import AIM_SIZE, Aims
+from questloop.rewards.aims import AIM_SIZE, Aims, lead
 from questloop.rewards.hints import HINT_SIZE, HintTargets
 from questloop.rewards.total import Rewards
 from questloop.settings import Observation, RewardSettings, Settings
@@ -37,6 +37,7 @@ class World:
     observation_version: int  # of the vectors, which reward models read
     policy_version: str  # of what the policy sees, which checkpoints depend on
     action_mask: tuple[bool, ...] | None = None  # actions that the policy may take; None: all
+    lead: list[list[float]] | None = None  # what the observation's last numbers add to logits
     milestones: tuple[str, ...] = ()
     rewards: tuple[str, ...] = ()  # names of the reward's parts
     starts: tuple[str, ...] = ()  # the curriculum's, in order of play; empty: it is off
@@ -89,6 +90,7 @@ def game_world(settings: Settings) -> World:
         observation_space=space,
         action_space=gym.spaces.Discrete(ACTION_COUNT),
         action_mask=tuple(profile.action_mask.tolist()),
+        lead=lead().tolist() if space is _AIMED_SPACE else None,
         observation_version=OBSERVATION_VERSION,
         policy_version=version,
         milestones=tuple(milestone.key for milestone in profile.milestones),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.guide import Guide
 from questloop.game.walking import SIDES, Ground, Walk, cell_costs, room_size, walk_over, walk_to_tile
 from questloop.rewards.terms import Latches, Slots
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 AIM_SIZE = 4
 """Numbers per slot that `Aims.seen_by` gives."""
+
+LEAD = 2.0
+"""Weight on logits: an action that the aim points to is some seven times as likely at the start."""
 
 NO_AIM = -1
 
@@ -92,7 +96,7 @@ class Aims(Latches):
     def seen_by(self, columns: Columns) -> NDArray[np.float32]:
         """What the policy sees of the aim, f32 [N, 4] in [-1, 1]; zeros where none can be told.
 
-        Pixels right and down to the next metatile on the way, / 32; closeness, 1 / (1 + rooms left); 1 where
+        Pixels right and down to the next metatile on the way, / 16; closeness, 1 / (1 + rooms left); 1 where
         that metatile is to be opened, cut, pushed or spoken to rather than walked on, and while words stand,
         which are to be read on.
         """
@@ -104,8 +108,8 @@ class Aims(Latches):
         y = columns.y + self._profile.terrain.feet
         seen = np.stack(
             [
-                (ahead_x - columns.x) / 32,
-                (ahead_y - y) / 32,
+                (ahead_x - columns.x) / 16,
+                (ahead_y - y) / 16,
                 1 / (1 + self._left(tile)),
                 self._solid[self._slots, tile],
             ],
@@ -173,6 +177,19 @@ class Aims(Latches):
 
 
 _WAYS = np.array([*SIDES, (0, 0)], np.int32)  # the last is that of step -1
+
+
+def lead() -> NDArray[np.float32]:
+    """What the numbers of `Aims.seen_by` add to a policy's logits, f32 [4, actions].
+
+    A policy that has learned nothing thus follows the aim, with much noise, and learns when not to: a
+    residual policy. Source: Silver, Allen, Tenenbaum, Kaelbling 2018, "Residual policy learning".
+    """
+    right, down, done = (np.zeros(ACTION_COUNT, np.float32) for _ in range(3))
+    right[[Action.RIGHT, Action.LEFT]] = LEAD, -LEAD
+    down[[Action.DOWN, Action.UP]] = LEAD, -LEAD
+    done[Action.A] = LEAD
+    return np.stack([right, down, np.zeros_like(right), done])
 
 
 def _legs(guide: Guide) -> list[int]:

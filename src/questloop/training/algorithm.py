@@ -40,6 +40,7 @@ class QuestConfig(PPOConfig):
         self.batch_env: Callable[[int], BatchEnv] | None = None
         self.rollout_steps = 64
         self.action_mask: tuple[bool, ...] | None = None
+        self.lead: list[list[float]] | None = None
         self.whiten = False
         self.record = False
         self.planning: Callable[[Any], list[Copilot]] | None = None
@@ -79,7 +80,7 @@ class QuestConfig(PPOConfig):
         images = self.observation_space is not None and len(self.observation_space.shape) == 3
         return RLModuleSpec(
             module_class=VisualModule if images else VectorModule,
-            model_config={"action_mask": self.action_mask},
+            model_config={"action_mask": self.action_mask, "lead": self.lead},
         )
 
 

@@ -30,6 +30,9 @@ class VectorModule(TorchRLModule, ValueFunctionAPI):
 
     With WHITEN both see the observation by mean and spread of the first rollout: a key is 0.25 of a component
     that is 0 nearly always, beside positions that vary by 1.
+
+    Where the last numbers of the observation say where to go, `lead` [those numbers, actions] of the model's
+    configuration is what they add to the logits beside what is learned.
     """
 
     shares_layers = False
@@ -38,6 +41,7 @@ class VectorModule(TorchRLModule, ValueFunctionAPI):
     centre: Tensor
     scale: Tensor
     closed: Tensor
+    lead: Tensor | None
 
     def setup(self) -> None:
         size, actions = self.observation_space.shape[0], int(self.action_space.n)
@@ -46,10 +50,13 @@ class VectorModule(TorchRLModule, ValueFunctionAPI):
         self.register_buffer("centre", torch.zeros(size))
         self.register_buffer("scale", torch.ones(size))
         self.register_buffer("closed", closed(self.model_config, actions))
+        lead = self.model_config.get("lead") if isinstance(self.model_config, dict) else None
+        self.register_buffer("lead", None if lead is None else torch.tensor(lead))
 
     def logits(self, obs: Tensor) -> Tensor:
         """`[B, actions]` of `obs[B, D]`."""
-        return self.policy(self._white(obs)) + self.closed
+        learned = self.policy(self._white(obs)) + self.closed
+        return learned if self.lead is None else learned + obs[:, -len(self.lead) :] @ self.lead
 
     def values(self, obs: Tensor) -> Tensor:
         """`[B, 2]`: extrinsic and intrinsic value of `obs[B, D]`."""

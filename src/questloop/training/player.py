@@ -37,15 +37,17 @@ class Player:
         self._centre = policy.get("centre", np.float32(0))
         self._scale = policy.get("scale", np.float32(1))
         self._closed = policy.get("closed", np.float32(0))
+        self._lead = policy.get("lead")
         self._rng = rng
 
     def logits(self, obs: Floats) -> Floats:
         """`[B, actions]` of `obs` f32[B, size]."""
         *hidden, (weight, bias) = self._layers
+        led = 0 if self._lead is None else obs[:, -len(self._lead) :] @ self._lead
         obs = np.clip((obs - self._centre) * self._scale, -WHITE_MOST, WHITE_MOST)
         for hidden_weight, hidden_bias in hidden:
             obs = np.tanh(obs @ hidden_weight.T + hidden_bias)
-        logits: Floats = obs @ weight.T + bias + self._closed
+        logits: Floats = obs @ weight.T + bias + self._closed + led
         return logits
 
     def act(self, obs: Floats) -> NDArray[np.uint8]:

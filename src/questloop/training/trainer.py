@@ -333,6 +333,7 @@ def quest_config(settings: Settings, world: World, layout: Layout, seed: int) ->
         world.build, world.observation_space, world.action_space, layout.rollout_steps
     )
     config.action_mask = world.action_mask
+    config.lead = world.lead
     config.whiten = training.whiten
     config.record = world.recording is not None
     if world.plays_by_plan or world.hint_interval:
