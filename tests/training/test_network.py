@@ -10,6 +10,7 @@ from questloop.env.versions import WHITE_MOST
 from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.observation import INDEX, OBSERVATION_SIZE
 from questloop.game.profiles.mossgrove import PROFILE
+from questloop.rewards.aims import AIM_SIZE, lead
 from questloop.training.imitation import weigh
 from questloop.training.loss import LossWeights, policy_loss
 from questloop.training.network import SPREAD_LEAST, VectorModule, VisualModule
@@ -98,3 +99,28 @@ def test_what_a_planner_pressed_and_a_policy_may_not_is_not_imitated():
 
 def test_a_game_without_a_mask_offers_every_action():
     assert not module().closed.any()
+
+
+@pytest.mark.parametrize(
+    ("seen", "action"),
+    [
+        ((1, 0, 0, 0), Action.RIGHT),
+        ((-1, 0, 0, 0), Action.LEFT),
+        ((0, 1, 0, 0), Action.DOWN),
+        ((0, -1, 0, 0), Action.UP),
+        ((0, 0, 0, 1), Action.A),
+    ],
+)
+def test_a_policy_that_has_learned_nothing_follows_the_aim(seen, action):
+    network = module(shape=(OBSERVATION_SIZE + AIM_SIZE,), lead=lead().tolist())
+    obs = torch.zeros(1, OBSERVATION_SIZE + AIM_SIZE)
+    obs[0, -AIM_SIZE:] = torch.tensor(seen)
+    chances = network.logits(obs).softmax(dim=1)[0]
+    assert chances.argmax() == action
+    assert 0.4 < chances[action] < 0.9  # with much noise
+
+
+def test_without_an_aim_nothing_is_preferred():
+    network = module(shape=(OBSERVATION_SIZE + AIM_SIZE,), lead=lead().tolist())
+    chances = network.logits(torch.zeros(1, OBSERVATION_SIZE + AIM_SIZE)).softmax(dim=1)
+    assert chances.max() < 0.2

@@ -8,25 +8,29 @@ import torch
 from questloop.errors import BadDataError
 from questloop.game.actions import ACTION_COUNT
 from questloop.game.observation import OBSERVATION_SIZE
+from questloop.rewards.aims import AIM_SIZE, lead
 from questloop.training.network import VectorModule
 from questloop.training.player import Player
 
 
-def module(size: int = OBSERVATION_SIZE) -> VectorModule:
+def module(size: int = OBSERVATION_SIZE, **model_config) -> VectorModule:
     torch.manual_seed(0)
     space = gym.spaces.Box(-1, 1, (size,), np.float32)
-    return VectorModule(observation_space=space, action_space=gym.spaces.Discrete(ACTION_COUNT))
+    actions = gym.spaces.Discrete(ACTION_COUNT)
+    return VectorModule(observation_space=space, action_space=actions, model_config=model_config)
 
 
 def arrays(network: VectorModule) -> dict[str, np.ndarray]:
     return {name: value.detach().numpy() for name, value in network.state_dict().items()}
 
 
-def test_logits_are_those_of_the_network():
-    network = module()
+@pytest.mark.parametrize("led", [False, True])
+def test_logits_are_those_of_the_network(led):
+    size = OBSERVATION_SIZE + AIM_SIZE * led
+    network = module(size, lead=lead().tolist()) if led else module()
     with torch.no_grad():
         network.policy[-1].weight.mul_(100)
-        obs = np.random.default_rng(0).uniform(-1, 1, (5, OBSERVATION_SIZE)).astype(np.float32)
+        obs = np.random.default_rng(0).uniform(-1, 1, (5, size)).astype(np.float32)
         network.whiten(torch.from_numpy(obs[:4]))
         network.closed[6] = -1e9
         expected = network.logits(torch.from_numpy(obs)).numpy()
