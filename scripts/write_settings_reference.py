@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from questloop.settings import GROUPS
+from questloop.settings import GROUPS, LEARNS
 
 PAGE = Path(__file__).parents[1] / "docs/reference/settings.md"
 HEAD = """# Settings
@@ -18,6 +18,11 @@ Values come, strongest first, from command-line flags, the environment, `.env` i
 file given by `--config`, and the defaults below. Booleans take `on`/`off` or `true`/`false`. Secrets come \
 from the environment or files only. A wrong value ends the command with exit code 2 and one line that names \
 the variable, the value and what is allowed. This page is written by `scripts/write_settings_reference.py`.
+"""
+LEARNS_HEAD = """## What the loop's commands set
+
+`questloop demo`, `pipeline`, `rollouts`, `evaluate`, `reward-model` and `epoch` set these in place of the \
+defaults above, since agents learn with them; the environment, `.env`, a file and flags go before them.
 """
 _SIGNS = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
 
@@ -34,7 +39,16 @@ def page() -> str:
         parts.append(
             "\n".join([f"## {title}", "", "| variable | default | meaning |", "|---|---|---|", *rows, ""])
         )
-    return "\n".join(parts)
+    return "\n".join([*parts, _learns()])
+
+
+def _learns() -> str:
+    rows = [f"| `{name.upper()}` | `{_plain(value)}` |" for name, value in LEARNS.items()]
+    return "\n".join([LEARNS_HEAD, "| variable | value |", "|---|---|", *rows, ""])
+
+
+def _plain(value: Any) -> Any:
+    return ("on" if value else "off") if isinstance(value, bool) else value
 
 
 def _default(field: FieldInfo) -> str:

@@ -315,6 +315,26 @@ class DashboardSettings(_Group):
     )
 
 
+LEARNS: dict[str, Any] = {
+    "frame_skip": 16,
+    "episode_length": 1_000,
+    "epoch_steps": 102_400,
+    "lr": 3e-4,
+    "ppo_epochs": 4,
+    "entropy_coef": 0.02,
+    "value_clip": 1_000.0,
+    "rnd_coef": 0.25,
+    "reward_room": 0.05,
+    "reward_tile": 0.001,
+    "reward_health": -0.01,
+    "reward_death": -0.25,
+    "reward_key": 5.0,
+    "planner": True,
+}
+"""What the loop's commands set in place of the defaults, since agents learn with it: a step of a whole
+metatile, and rewards that prefer progress to touring. The defaults above are those of the first documents."""
+
+
 class Settings:
     """All settings, group by group."""
 

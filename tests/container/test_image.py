@@ -100,6 +100,7 @@ def test_a_training_epoch_runs_as_any_user_with_a_read_only_home(tmp_path):
         "RAY_TMPDIR": str(short),
         "STORE_URL": str(work / "store"),
         "EPOCH_STEPS": "256",
+        "FRAME_SKIP": "4",
         "BATCH_SIZE": "128",
         "MINIBATCH_SIZE": "64",
         "PPO_EPOCHS": "1",

@@ -22,6 +22,7 @@ from .pipeline import Tally, finished, unfinished
 
 SMALL = {
     "EPOCH_STEPS": "2048",
+    "FRAME_SKIP": "4",
     "RAY_WORKERS": "1",
     "ENVS_PER_WORKER": "4",
     "EPISODE_LENGTH": "200",

@@ -60,6 +60,7 @@ def test_an_epoch_survives_a_killed_worker_and_is_not_run_twice(cluster, tmp_pat
     environment = {
         "STORE_URL": str(tmp_path / "store"),
         "EPOCH_STEPS": str(STEPS),
+        "FRAME_SKIP": "4",
         "EPISODE_LENGTH": "256",
         "RAY_WORKERS": "2",
         "ENVS_PER_WORKER": "4",

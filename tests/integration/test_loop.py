@@ -30,6 +30,7 @@ pytestmark = [
 
 SMALL = {
     "EPOCH_STEPS": "6144",
+    "FRAME_SKIP": "4",
     "RAY_WORKERS": "2",
     "ENVS_PER_WORKER": "4",
     "EPISODE_LENGTH": "600",

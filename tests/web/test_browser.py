@@ -41,6 +41,7 @@ LOOKS = {
 }
 DEMO = {
     "EPOCH_STEPS": "12288",
+    "FRAME_SKIP": "4",
     "RAY_WORKERS": "2",
     "ENVS_PER_WORKER": "4",
     "EPISODE_LENGTH": "600",

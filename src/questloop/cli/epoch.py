@@ -45,7 +45,7 @@ def epoch(
     from questloop.pipeline.ray_jobs import EpochDriver
 
     flags = {"ray_address": address, "epoch": epoch, "store_url": store_of(place, store)}
-    settings = settings_module.load(config, flags)
+    settings = settings_module.load(config, flags, settings_module.LEARNS)
     where = settings.training.ray_address
     if not where:
         raise UsageError(

@@ -47,7 +47,7 @@ def evaluate(
         "judge_budget": budget,
         "judge_votes": votes,
     }
-    settings = settings_module.load(config, flags)
+    settings = settings_module.load(config, flags, settings_module.LEARNS)
     where = open_store(settings.store)
     summary = _measure(settings, where) if measure else _judge(settings, restart)
     document = _document(summary, where, settings.loop.epoch)

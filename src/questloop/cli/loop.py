@@ -19,17 +19,14 @@ from questloop.cli.options import (
     StorePlace,
     store_of,
 )
-from questloop.settings import Settings
+from questloop.settings import LEARNS, Settings
 
-DEMO: dict[str, Any] = {
+DEMO: dict[str, Any] = LEARNS | {
     "epoch_steps": 81_920,
-    "episode_length": 1_800,
+    "episode_length": 400,
     "envs_per_worker": 16,
     "export_segments_per_epoch": 200,
     "judge_budget": 160,
-    "lr": 3e-4,
-    "ppo_epochs": 4,
-    "entropy_coef": 0.01,
 }
 """What the demo sets unless the environment or a flag does: two short epochs that end episodes."""
 
@@ -77,7 +74,7 @@ def pipeline(
         questloop pipeline --hours 8
         ROM_PATH=zelda.gbc STORE_URL=s3://questloop questloop pipeline
     """
-    settings = settings_module.load(config, {"store_url": store_of(place, store), "run_hours": hours})
+    settings = settings_module.load(config, {"store_url": store_of(place, store), "run_hours": hours}, LEARNS)
     _run(settings, epochs, as_json)
 
 
@@ -101,7 +98,7 @@ def rollouts(
     from questloop.training.cluster import require_gpu
     from questloop.training.trainer import Trainer
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch})
+    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch}, LEARNS)
     number = settings.loop.epoch
     require_gpu(settings.training)
     with (
@@ -135,7 +132,7 @@ def reward_model(
     from questloop.pipeline.display import Display
     from questloop.storage.keys import Stage
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch})
+    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch}, LEARNS)
     number = settings.loop.epoch
     with open_context(settings) as context, Display(context).stage(number, Stage.REWARD_MODEL) as bar:
         commit = stages.reward_model(context, number, bar.counting, pairwise)
