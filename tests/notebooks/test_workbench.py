@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
 import os
 import subprocess
@@ -9,11 +11,14 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
 from scripts import render_manifests
-from scripts.manifest_rules import Tree, secrets
+from scripts.manifest_admission import NOTEBOOK_CLUSTER, ClusterQueue, queues, requests, workloads
+from scripts.manifest_rules import secrets
+from scripts.manifest_tree import Tree, pods_of
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "notebooks/run-kuberay-zelda.ipynb"
@@ -22,13 +27,20 @@ CLUSTER = "zelda-workbench"
 
 
 class FakeCluster:
-    """As much of an OpenShift API server and of Ray's job server as the notebook needs; any job succeeds."""
+    """As much of an OpenShift API server and of Ray's job server as the notebook needs; any job succeeds.
 
-    def __init__(self):
+    It refuses what names no queue, as OpenShift AI's webhook does. It admits by the dev overlay's quotas, in
+    which the standing cluster and a burst's jobs are already; another notebook holds the rest for the first
+    `late` looks. `broken` refuses everything.
+    """
+
+    def __init__(self, late=2, broken=False):
         self.applied: dict | None = None
         self.deleted = False
         self.jobs: list[dict] = []
         self.unauthorised: list[str] = []
+        self.late, self.broken, self.looks = late, broken, 0
+        self.queue = quotas()
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -50,6 +62,37 @@ class FakeCluster:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.host = f"127.0.0.1:{self.server.server_port}"
 
+    def cluster(self):
+        """What was applied, with its state of this moment: unseen, then waiting, then admitted and ready."""
+        self.looks += 1
+        if self.looks == 1:
+            return self.applied
+        if self.looks <= 1 + self.late:
+            taken = copy.deepcopy(self.queue)
+            assert isinstance(taken.admit(NOTEBOOK_CLUSTER), dict)
+            self.answer_of_kueue = taken.admit(self.applied)
+        else:
+            self.answer_of_kueue = copy.deepcopy(self.queue).admit(self.applied)
+        state = "suspended" if isinstance(self.answer_of_kueue, str) else "ready"
+        return self.applied | {"status": {"state": state}}
+
+    def workloads(self):
+        waits = {"type": "QuotaReserved", "status": "False", "message": str(self.answer_of_kueue)}
+        return [
+            {
+                "metadata": {"name": "w", "ownerReferences": [{"kind": "RayCluster", "name": CLUSTER}]},
+                "status": {"conditions": [waits]},
+            }
+        ]
+
+    def apply(self, body):
+        document = yaml.safe_load(body)
+        if self.broken or any("names no queue" in text for text in queues(Tree([document]))):
+            reason = 'denied by an admission webhook: missing required label "kueue.x-k8s.io/queue-name"'
+            return 403, {"kind": "Status", "code": 403, "message": reason, "reason": "Forbidden"}
+        self.applied = document
+        return 200, document
+
     def answer(self, method, path, headers, body):
         path = path.partition("?")[0].rstrip("/")
         if headers.get("Authorization") not in (TOKEN, f"Bearer {TOKEN}"):
@@ -59,10 +102,15 @@ class FakeCluster:
         clusters = "/apis/ray.io/v1/namespaces/zelda-rl/rayclusters"
         if path == f"{clusters}/{CLUSTER}":
             if method == "PATCH":
-                self.applied = yaml.safe_load(body)
+                return self.apply(body)
+            if self.applied is None:
+                return 404, {"kind": "Status", "code": 404}
             if method == "DELETE":
                 self.deleted = True
-            return 200, self.applied | {"status": {"state": "ready"}}
+                return 200, {"kind": "Status"}
+            return 200, self.cluster()
+        if path == "/apis/kueue.x-k8s.io/v1beta1/namespaces/zelda-rl/workloads":
+            return 200, {"items": self.workloads()}
         return self._listing(path, clusters)
 
     def _listing(self, path, clusters):
@@ -118,12 +166,33 @@ class FakeCluster:
         }
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory):
-    """(the fake cluster, what the notebook printed)"""
-    fake = FakeCluster()
+@functools.cache
+def dev():
+    """The documents of the dev overlay and the jobs."""
+    with TemporaryDirectory() as folder:
+        return [
+            render_manifests.read(
+                render_manifests.render(
+                    ROOT / "gitops" / part, Path(folder) / f"{part.replace('/', '-')}.yaml"
+                )
+            )
+            for part in ("overlays/dev", "jobs")
+        ]
+
+
+def quotas():
+    """The dev overlay's queue, with everything in it that may be there but a notebook's cluster."""
+    tree = Tree(*dev())
+    (queue,) = (ClusterQueue.of(item) for item in tree.of("ClusterQueue"))
+    for item in workloads(tree):
+        if item is not NOTEBOOK_CLUSTER:
+            assert isinstance(queue.admit(item), dict)
+    return queue
+
+
+def play(fake, home, **changed):
+    """Run the notebook's cells in order; how that ended."""
     threading.Thread(target=fake.server.serve_forever, daemon=True).start()
-    home = tmp_path_factory.mktemp("workbench")
     cells = [
         "".join(cell["source"])
         for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
@@ -141,10 +210,11 @@ def played(tmp_path_factory):
         "CODEFLARE_TLS_DIR": str(home / "tls"),
         "EPOCHS": "2",
         "WAIT_S": "60",
+        "POLL_S": "0.1",
     }
     done = subprocess.run(
         [sys.executable, str(script)],
-        env=environment,
+        env=environment | changed,
         cwd=home,
         capture_output=True,
         text=True,
@@ -153,8 +223,83 @@ def played(tmp_path_factory):
     )
     fake.server.shutdown()
     fake.server.server_close()
+    return done
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """(the fake cluster, what the notebook printed)"""
+    fake = FakeCluster()
+    done = play(fake, tmp_path_factory.mktemp("workbench"))
     assert done.returncode == 0, done.stdout + done.stderr
     return fake, done.stdout
+
+
+@pytest.mark.slow
+def test_it_says_what_it_waits_for_until_the_quota_has_room(played):
+    _, output = played
+    unseen = output.index("not looked at by KubeRay yet")
+    waiting = output.index("suspended: no flavor has room for 2 cpu")
+    assert unseen < waiting < output.index("Requested cluster is up and running")
+    assert output.count("suspended: ") == 1
+
+
+@pytest.mark.slow
+def test_it_asks_for_what_the_admission_rule_reckons_with(played):
+    asked, reckoned = (
+        [(group.count, requests(group)) for group in pods_of(cluster)]
+        for cluster in (played[0].applied, NOTEBOOK_CLUSTER)
+    )
+    assert asked == reckoned
+
+
+@pytest.mark.slow
+def test_a_refused_cluster_ends_the_notebook_with_the_servers_words(tmp_path):
+    fake = FakeCluster(broken=True)
+    done = play(fake, tmp_path)
+    assert done.returncode != 0
+    assert 'missing required label "kueue.x-k8s.io/queue-name"' in done.stdout
+    assert done.stderr.strip().endswith("was not made (404): the API server's answer stands above")
+    assert fake.jobs == []
+
+
+@pytest.mark.long
+def test_a_cluster_that_is_never_admitted_ends_with_kueues_reason(tmp_path):
+    fake = FakeCluster(late=10**6)
+    done = play(fake, tmp_path, WAIT_S="1")
+    assert done.returncode != 0
+    assert "is not ready after 1 s (suspended: no flavor has room for 2 cpu" in done.stderr
+    assert fake.jobs == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("judges", "printed"),
+    [
+        pytest.param(
+            *("direct", "judge state: qwen25-7b at https://qwen25-7b-kserve-workload-svc.zelda-rl.svc"),
+            marks=pytest.mark.long,
+        ),
+        ("gateway", "judge vision: qwen25-vl-32b at https://openshift-ai-inference-openshift-default."),
+    ],
+)
+def test_it_prints_which_judges_answer_and_gives_their_settings_to_the_pods(judges, printed, tmp_path):
+    fake = FakeCluster(late=0)
+    done = play(fake, tmp_path, JUDGES=judges, EPOCHS="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert printed in done.stdout
+    (container,) = fake.applied["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    values = {item["name"]: item.get("value") for item in container["env"]}
+    assert values["LLM_USE_DIRECT"] == ("true" if judges == "direct" else "false")
+    assert "LLM_BACKEND" not in values
+    assert fake.jobs[1]["runtime_env"]["env_vars"]["LLM_USE_DIRECT"] == values["LLM_USE_DIRECT"]
+
+
+@pytest.mark.slow
+def test_without_a_choice_the_rules_judge_and_it_says_so(played):
+    fake, output = played
+    assert "judges: the rules that come with the package" in output
+    assert fake.jobs[1]["runtime_env"]["env_vars"]["LLM_BACKEND"] == "embedded"
 
 
 @pytest.mark.slow
