@@ -105,3 +105,70 @@ def test_secrets_and_the_address_stay_here():
 def test_a_cluster_that_is_not_there_is_named():
     with pytest.raises(UnavailableError, match=r"RAY_ADDRESS=http://127\.0\.0\.1:9"):
         ray_jobs.connect("http://127.0.0.1:9")
+
+
+class Recovering(FakeClient):
+    """Each kind of call fails at first, as a head does that was made anew a moment ago."""
+
+    def __init__(self, error, failures=2):
+        super().__init__([0])
+        self.error = error
+        self.left = dict.fromkeys(("list_jobs", "submit_job", "get_job_info", "get_job_logs"), failures)
+
+    def _fail(self, name):
+        if self.left[name]:
+            self.left[name] -= 1
+            raise self.error
+
+    def list_jobs(self):
+        self._fail("list_jobs")
+        return super().list_jobs()
+
+    def submit_job(self, **job):
+        self._fail("submit_job")
+        return super().submit_job(**job)
+
+    def get_job_info(self, name):
+        self._fail("get_job_info")
+        return super().get_job_info(name)
+
+    def get_job_logs(self, name):
+        self._fail("get_job_logs")
+        return super().get_job_logs(name)
+
+
+HEAD_IS_NEW = [
+    RuntimeError("Request failed with status code 500: No available agent to submit job, try again later"),
+    ConnectionError("connection refused"),
+]
+
+
+@pytest.mark.parametrize("error", HEAD_IS_NEW, ids=["no agent", "refused"])
+def test_a_head_that_is_made_anew_is_waited_for_in_every_call(error, drive, monkeypatch):
+    monkeypatch.setattr(ray_jobs, "POLL_S", 0.0)
+    client = Recovering(error)
+    (result,) = drive(client)
+    assert result.attempts == 1
+    assert set(client.left.values()) == {0}
+
+
+@pytest.mark.parametrize("error", HEAD_IS_NEW, ids=["no agent", "refused"])
+def test_a_head_that_does_not_come_back_is_one_line(error, drive, monkeypatch):
+    monkeypatch.setattr(ray_jobs, "POLL_S", 0.0)
+    monkeypatch.setattr(ray_jobs, "PATIENCE_S", 0.05)
+    with pytest.raises(UnavailableError, match="the same command takes the job up again"):
+        drive(Recovering(error, failures=10**9))
+
+
+def test_a_submission_whose_answer_was_lost_is_followed(drive):
+    client = FakeClient([0])
+    client.submit_job = lambda **_: (_ for _ in ()).throw(RuntimeError("500: submission_id already exists"))
+    (result,) = drive(client)
+    assert result.job == "zelda-train-epoch-3"
+
+
+def test_a_refused_submission_is_one_line_at_once(drive):
+    client = FakeClient([0])
+    client.submit_job = lambda **_: (_ for _ in ()).throw(RuntimeError("failed with status code 400: no"))
+    with pytest.raises(UnavailableError, match="the cluster refused it: failed with status code 400: no"):
+        drive(client)

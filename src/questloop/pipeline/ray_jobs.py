@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import SecretStr
 
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 POLL_S = 2.0
 PATIENCE_S = 180.0
 """How long a cluster may not answer: a head that is made again takes minutes."""
+
+
+_MISSING = "does not exist"
+_EXISTS = "already exists"
+_REFUSED = "status code 4"
+_Answer = TypeVar("_Answer")
 
 
 class Cycle(StrEnum):
@@ -123,36 +129,38 @@ class EpochDriver:
 
     def _submit(self, name: str, job: StageJob, epoch: int) -> str:
         variables = {**self._environment, "EPOCH": str(epoch)}
-        self._client.submit_job(
-            entrypoint=job.entrypoint,
-            submission_id=name,
-            runtime_env={"env_vars": variables},
-            metadata={"epoch": str(epoch), "stage": job.stage.value},
-        )
+        try:
+            _patiently(
+                name,
+                lambda: self._client.submit_job(
+                    entrypoint=job.entrypoint,
+                    submission_id=name,
+                    runtime_env={"env_vars": variables},
+                    metadata={"epoch": str(epoch), "stage": job.stage.value},
+                ),
+            )
+        except RuntimeError as error:
+            if _EXISTS not in str(error):  # it was taken, and its answer was lost
+                raise UnavailableError(
+                    f"job {name}: the cluster refused it: {str(error).splitlines()[0]}"
+                ) from None
         self._tell(f"{name}: submitted")
         return name
 
     def _follow(self, name: str) -> JobDetails | None:
         """Pass on the job's log until it ends; None where the cluster has forgotten it."""
         seen = 0
-        silent_since: float | None = None
         while True:
             try:
-                details = self._client.get_job_info(name)
-                text = self._client.get_job_logs(name)
-                silent_since = None
-            except RuntimeError as error:
-                if "does not exist" in str(error):
-                    return None
-                silent_since = _still_patient(silent_since, name, error)
-            except OSError as error:  # requests' errors are these too
-                silent_since = _still_patient(silent_since, name, error)
-            else:
-                for line in text[seen:].splitlines():
-                    self._tell(line)
-                seen = len(text)
-                if details.status.is_terminal():
-                    return details
+                details = _patiently(name, lambda: self._client.get_job_info(name))
+                text = _patiently(name, lambda: self._client.get_job_logs(name))
+            except RuntimeError:
+                return None
+            for line in text[seen:].splitlines():
+                self._tell(line)
+            seen = len(text)
+            if details.status.is_terminal():
+                return details
             time.sleep(POLL_S)
 
     def _is_committed(self, epoch: int, stage: Stage) -> bool:
@@ -171,7 +179,8 @@ class _Attempts:
 
     def __init__(self, client: JobSubmissionClient, name: str) -> None:
         self._name = name
-        statuses = {job.submission_id: job.status for job in client.list_jobs() if job.submission_id}
+        jobs = _patiently(name, client.list_jobs)
+        statuses = {job.submission_id: job.status for job in jobs if job.submission_id}
         self._count = 0
         while self._id(self._count + 1) in statuses:
             self._count += 1
@@ -251,12 +260,21 @@ def _why(name: str, details: JobDetails | None) -> str:
     )
 
 
-def _still_patient(since: float | None, name: str, error: Exception) -> float:
-    now = time.monotonic()
-    since = now if since is None else since
-    if now - since > PATIENCE_S:
-        raise UnavailableError(
-            f"job {name}: the cluster has not answered for {PATIENCE_S:.0f} s "
-            f"({str(error).splitlines()[0]}); the same command takes the job up again"
-        )
-    return since
+def _patiently(name: str, call: Callable[[], _Answer]) -> _Answer:
+    """The cluster's answer about a job, asked for again while there is none: a head may be made anew.
+
+    Raises `RuntimeError` where it answers that there is no such job, or one already, or that it refuses.
+    """
+    began = time.monotonic()
+    while True:
+        try:
+            return call()
+        except (RuntimeError, OSError) as error:  # requests' errors are these too
+            if any(text in str(error) for text in (_MISSING, _EXISTS, _REFUSED)):
+                raise
+            if time.monotonic() - began > PATIENCE_S:
+                raise UnavailableError(
+                    f"job {name}: the cluster has not answered for {PATIENCE_S:.0f} s "
+                    f"({str(error).splitlines()[0]}); the same command takes the job up again"
+                ) from None
+        time.sleep(POLL_S)
