@@ -95,6 +95,9 @@ class LoopSettings(_Group):
     epoch: int = Field(0, ge=0, description="epoch of a single stage")
     epoch_steps: int = Field(300_000, ge=1, description="environment steps an epoch")
     eval_interval: int = Field(1, ge=1, description="judge every N epochs")
+    film_epochs: bool = Field(
+        False, description="film each epoch's best episode into the store; needs the extra video"
+    )
     seed: int = Field(0, ge=0, description="root of every random stream")
 
 

@@ -14,6 +14,7 @@ import yaml
 from scripts.manifest_rules import WORKING_DIR
 
 from questloop.settings import StoreSettings
+from questloop.storage import keys
 from questloop.storage.commit import read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import open_store
@@ -35,12 +36,28 @@ def can_make_a_root() -> bool:
 
 def test_bases_are_pinned_and_no_rom_is_baked_in():
     assert re.search(r"^ARG BASE=\S+@sha256:[0-9a-f]{64}$", CONTAINERFILE, re.M)
-    assert set(re.findall(r"^FROM (\S+)", CONTAINERFILE, re.M)) == {"${BASE}", "runtime"}
-    stages = CONTAINERFILE.split("\nFROM ")
-    assert [stage.split("\n")[0] for stage in stages[1:]] == [
-        *("${BASE} AS build", "${BASE} AS runtime", "runtime AS with-rom", "runtime")
+    stages = CONTAINERFILE.split("\nFROM ")[1:]
+    assert [stage.split("\n")[0] for stage in stages] == [
+        *(
+            "${BASE} AS build",
+            "${BASE} AS runtime",
+            "runtime AS with-rom",
+            "with-rom AS with-state",
+            "runtime",
+        )
     ]
-    assert ".gbc" not in stages[1] + stages[2] + stages[4]
+    build, runtime, _, _, shipped = stages
+    for text in (build, runtime, shipped):
+        assert not re.search(r"\.gbc|\.state|new/ignored|ROM", text)
+
+
+def test_of_ignored_files_only_roms_and_states_are_in_the_build_context():
+    """And git ignores the folder that they stand in."""
+    lines = (ROOT / ".containerignore").read_text().splitlines()
+    assert lines[0] == "*"
+    ignored = {line for line in lines if "ignored" in line or "gbc" in line}
+    assert ignored == {"!*.gbc", "!new/ignored/*.gbc", "!new/ignored/*.state"}
+    assert {"/new/ignored/", "/*.gbc"} <= set((ROOT / ".gitignore").read_text().splitlines())
 
 
 def test_every_copied_path_is_there_and_not_ignored():
@@ -123,6 +140,7 @@ def test_commands_and_jobs_run_on_a_bare_root_as_any_user_that_writes_to_volumes
         "RAY_WORKERS": "1",
         "ENVS_PER_WORKER": "4",
         "EXPORT_SEGMENTS_PER_EPOCH": "8",
+        "FILM_EPOCHS": "on",
     }
     lines = [f"export {name}={value}" for name, value in (image_environment() | small).items()]
     lines += [
@@ -151,4 +169,5 @@ def test_commands_and_jobs_run_on_a_bare_root_as_any_user_that_writes_to_volumes
     where = open_store(StoreSettings(store_url=str(store / "run")))
     for stage in Stage:
         assert read_commit(where, 1, stage) is not None, stage
+    assert where.exists(keys.film(1, "best"))
     assert (store / "film.mp4").stat().st_uid == ANY_USER

@@ -14,7 +14,7 @@ from questloop.episodes.png import decode_png
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.replays import Replay, decode_replays, encode_replays, read_replays
 from questloop.episodes.segment import EpisodeOutcome
-from questloop.errors import BadDataError, UsageError
+from questloop.errors import BadDataError, MissingExtraError, UsageError
 from questloop.game.profiles import profile_for
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
@@ -248,3 +248,29 @@ def test_no_changed_bit_of_the_inputs_is_a_crash():
         with contextlib.suppress(BadDataError):
             decode_replays(bytes(data), "k")
         data[bit // 8] ^= 1 << bit % 8
+
+
+def test_an_epochs_best_episode_is_filmed_into_the_store_once(store, settings, monkeypatch):
+    drawn = []
+
+    def film(where, chosen_settings, epoch, chosen, *_):
+        drawn.append((epoch, chosen[0].episode_id))
+        return b"film"
+
+    monkeypatch.setattr(films, "film", film)
+    best = films.ranked(read_replays(store, 0))[0].episode_id
+    key = films.film_best(store, settings, 0)
+    assert key == "zelda-models/zelda_videos/epoch_0-best.mp4"
+    assert store.get(key) == b"film"
+    assert films.film_best(store, settings, 0) == key
+    assert drawn == [(0, best)]
+
+
+@pytest.mark.parametrize("error", [MissingExtraError("av", "video"), BadDataError("another start state")])
+def test_an_epoch_goes_on_where_no_film_can_be_made(store, settings, error, monkeypatch):
+    def film(*_):
+        raise error
+
+    monkeypatch.setattr(films, "film", film)
+    assert films.film_best(store, settings, 1) is None
+    assert films.film_best(store, settings, 99) is None  # nothing was played

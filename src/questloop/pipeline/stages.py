@@ -16,6 +16,7 @@ from questloop.judges.pairwise import read_preferences
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline.context import Context
 from questloop.pipeline.judging import judge_epoch
+from questloop.report.films import film_best
 from questloop.storage import keys
 from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit
 from questloop.storage.keys import Stage
@@ -43,9 +44,12 @@ def rollouts(context: Context, epoch: int, trainer: Trainer, progress: Progress 
     plan = plan_epoch(context, epoch)
     report = trainer.run_epoch(plan, progress)
     context.lease.check()
-    return commit_stage(
+    commit = commit_stage(
         context.store, epoch, Stage.ROLLOUTS, context.fence, report.objects, info=report.to_json()
     )
+    if context.settings.loop.film_epochs:
+        film_best(context.store, context.settings, epoch)
+    return commit
 
 
 def plan_epoch(context: Context, epoch: int) -> EpochPlan:

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from questloop.episodes.replays import Replay
+from questloop.episodes.replays import Replay, read_replays
 from questloop.episodes.segment import SEGMENT_FRAMES
 from questloop.episodes.trace import MODES
-from questloop.errors import BadDataError, MissingExtraError, UsageError
+from questloop.errors import BadDataError, MissingExtraError, QuestloopError, UsageError
 from questloop.game.emulator import Emulator
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
@@ -29,10 +29,14 @@ from questloop.game.state_file import SaveState
 from questloop.judges.scores import read_scores
 from questloop.rewards.total import Rewards
 from questloop.settings import RewardSettings, Settings
+from questloop.storage import keys
 from questloop.storage.commit import committed_epochs
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import NotFound, Store
+from questloop.telemetry.logs import get_logger
 from questloop.telemetry.progress import Tell
+
+log = get_logger(__name__)
 
 MOST_STEPS = 1800
 """Steps of an episode that are filmed unless more are asked for: two minutes at the game's own speed."""
@@ -132,6 +136,25 @@ def ranked(replays: Sequence[Replay]) -> list[Replay]:
     """Those that can be played again, the highest return first."""
     able = [item for item in replays if item.steps and not (item.start_state or "").startswith("archive-")]
     return sorted(able, key=lambda item: (-item.raw_return, item.episode_id))
+
+
+def film_best(store: Store, settings: Settings, epoch: int) -> str | None:
+    """Film the epoch's best episode into the store, if that is not done; its key.
+
+    A film is an ornament: where it cannot be made, the reason is logged and the epoch goes on.
+    """
+    key = keys.film(epoch, "best")
+    if store.exists(key):
+        return key
+    try:
+        best = ranked(read_replays(store, epoch))[:1]
+        if not best:
+            raise BadDataError("no episode can be played again")
+        store.put(key, film(store, settings, epoch, best))
+    except QuestloopError as error:
+        log.warning("no film of this epoch", epoch=epoch, reason=str(error))
+        return None
+    return key
 
 
 def film(
