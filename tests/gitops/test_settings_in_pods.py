@@ -8,11 +8,11 @@ from scripts.manifest_rules import OURS
 from scripts.manifest_tree import Tree
 
 from questloop.llm.routes import Role, route_of
-from questloop.settings import GROUPS, LLMBackend, load
+from questloop.settings import GROUPS, LEARNS, LLMBackend, load
 
 OVERLAYS = render_manifests.OVERLAYS
 JUDGING = {"RayCluster zelda-rl head/head", "PodTemplate evaluator/evaluator"}
-AGENT = ("PLANNER", "HINT_INTERVAL", "ARCHIVE_FRACTION")
+AGENT = ("FRAME_SKIP", "EPISODE_LENGTH", "PLANNER", "HINT_INTERVAL", "ARCHIVE_FRACTION")
 GATEWAY = "openshift-ai-inference-openshift-default.openshift-ingress.svc.cluster.local"
 
 
@@ -84,14 +84,15 @@ def test_every_pod_of_ours_reads_its_settings(overlay, documents, settings_of):
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_agents_switches_are_stated_and_stand_at_their_defaults(overlay, documents, settings_of):
+def test_the_agents_switches_are_stated_as_the_loops_commands_set_them(overlay, documents, settings_of):
     """So that what a cluster trains is what a machine trains, until somebody turns one."""
-    fields = {name.upper(): field for group in GROUPS for name, field in group.model_fields.items()}
+    fields = {name: field.default for group in GROUPS for name, field in group.model_fields.items()}
     (head,) = (env for owner, env in environments(Tree(documents(overlay))) if owner.endswith("head/head"))
-    found = settings_of(head).exploration
+    found = settings_of(head)
+    held = found.game.model_dump() | found.exploration.model_dump()
     for name in AGENT:
         assert name in head
-        assert getattr(found, name.lower()) == fields[name].default, name
+        assert held[name.lower()] == (fields | LEARNS)[name.lower()], name
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
