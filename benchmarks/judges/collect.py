@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from questloop.episodes.reader import SegmentReader
-from questloop.pipeline.judge_records import TOKEN_BUDGET, outcome_segments
+from questloop.pipeline.outcome_segments import TOKEN_BUDGET, outcome_segments
 from questloop.settings import StoreSettings
 from questloop.storage.commit import committed_epochs
 from questloop.storage.keys import Stage

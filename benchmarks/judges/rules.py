@@ -29,7 +29,7 @@ from questloop.episodes.reader import SegmentReader
 from questloop.judges import rules
 from questloop.judges.agreement import krippendorff_alpha
 from questloop.judges.calibration import brier
-from questloop.judges.pictures import sheet
+from questloop.judges.contact_sheet import sheet
 from questloop.judges.request import Case, prepare
 from questloop.judges.rubric import JUDGES
 from questloop.settings import StoreSettings

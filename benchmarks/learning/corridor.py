@@ -23,7 +23,7 @@ from questloop.env.world import World
 from questloop.settings import load
 from questloop.storage.store import open_store
 from questloop.training.cluster import start_ray
-from questloop.training.plan import EpochPlan
+from questloop.training.epoch_plan import EpochPlan
 from questloop.training.trainer import Trainer
 
 ARMS = {"ppo": {"rnd_coef": 0.0}, "ppo + rnd": {"rnd_coef": 0.5}}

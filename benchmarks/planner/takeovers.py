@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
+from benchmarks.planner.trials import Table, by_planner, by_policy, talks, trials
 
 from questloop.episodes.mode import Mode
 from questloop.game.actions import ACTION_COUNT, Action
@@ -27,13 +28,12 @@ from questloop.game.rom import Rom
 from questloop.game.start_states import StartState, write_start_state
 from questloop.planner.client import EmbeddedPlanner, RemotePlanner
 from questloop.planner.plan import Plan
-from questloop.planner.trials import Table, by_planner, by_policy, talks, trials
 from questloop.serving.local_llm import MODEL, LocalLLM
 from questloop.settings import LLMSettings, Settings
 from questloop.storage.store import open_store
-from questloop.training.epoch import train_epoch
-from questloop.training.plan import EpochPlan, EpochReport
+from questloop.training.epoch_plan import EpochPlan, EpochReport
 from questloop.training.player import Player, load_player
+from questloop.training.trainer import Trainer
 
 ALONE_FRAMES = 2_400
 STEP_FRAMES = 4
@@ -190,7 +190,8 @@ def epoch(
         usual = {"episode_length": 1000, "ray_workers": 1, "envs_per_worker": 4}
         settings = Settings(**(usual | {"batch_size": 1024, "minibatch_size": 256} | values))
         store = open_store(where or f"{folder}/store")
-        return train_epoch(settings, store, EpochPlan("r", 0, 1, seed, step_start=0, step_end=steps))
+        with Trainer(settings, store) as trainer:
+            return trainer.run_epoch(EpochPlan("r", 0, 1, seed, step_start=0, step_end=steps))
 
 
 def summary(report: EpochReport) -> dict:

@@ -43,8 +43,8 @@ from questloop.settings import Settings, load
 from questloop.storage.store import open_store
 from questloop.training.autoscale import Layout, choose_layout, machine_cores, machine_memory_mb
 from questloop.training.cluster import start_local
+from questloop.training.epoch_plan import EpochPlan
 from questloop.training.learner import QuestLearner, as_rllib
-from questloop.training.plan import EpochPlan
 from questloop.training.rollout import Rollout
 from questloop.training.runner import QuestRunner, empty_rollout
 from questloop.training.shaper import Shaper

@@ -31,7 +31,7 @@ from questloop.game.input_script import parse_inputs
 from questloop.game.rom import Rom
 from questloop.game.state_file import SaveState
 from questloop.grpo.data import load_rows
-from questloop.judges.lines import from_jsonl
+from questloop.judges.jsonl import from_jsonl
 from questloop.judges.scores import SegmentScores
 from questloop.llm.structured import ParseError, parse_object
 from questloop.planner.plan import InvalidPlan, parse_plan

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.judges.play import line, picture, segment, state
 
 from questloop.judges.compress import compress
-from questloop.judges.pictures import Picture, sheet
+from questloop.judges.contact_sheet import Picture, sheet
 from questloop.judges.request import prepare
 from questloop.judges.rubric import JUDGES
 from questloop.judges.rules import compare, distinct_pictures, judge

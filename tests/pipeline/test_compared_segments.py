@@ -3,7 +3,7 @@
 import pytest
 
 from questloop.errors import BadDataError
-from questloop.judges.lines import to_jsonl
+from questloop.judges.jsonl import to_jsonl
 from questloop.judges.pairwise import Preference
 from questloop.judges.scores import SegmentScores
 from questloop.pipeline.stages import compared_segments

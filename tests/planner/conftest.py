@@ -1,10 +1,10 @@
 """Dialogs and puzzle rooms of Mossgrove, found once."""
 
 import pytest
+from benchmarks.planner.trials import Table, trials
 
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
-from questloop.planner.trials import Table, trials
 
 
 @pytest.fixture(scope="session")

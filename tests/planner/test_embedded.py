@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from benchmarks.planner.trials import by_planner, talks
 from tests.planner.test_executor import play, push
 
 from questloop.episodes.mode import Mode
@@ -15,7 +16,6 @@ from questloop.planner.blocks import solve
 from questloop.planner.client import EmbeddedPlanner
 from questloop.planner.plan import HEADINGS, parse_plan
 from questloop.planner.room import Room, neighbour
-from questloop.planner.trials import by_planner, talks
 from questloop.planner.view import View, view_of
 
 ROOMS = ["room 4:11", "room 4:22", "room 5:22", "room 5:30", "room 5:32", "room 5:20", "room 5:11"]

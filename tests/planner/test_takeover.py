@@ -4,6 +4,7 @@ from concurrent.futures import Future
 
 import numpy as np
 import pytest
+from benchmarks.planner.trials import Table
 
 from questloop.game.actions import Action
 from questloop.game.profiles.mossgrove import PROFILE
@@ -12,7 +13,6 @@ from questloop.llm.reply import ChatError, FailureReason
 from questloop.planner.client import EmbeddedPlanner
 from questloop.planner.plan import InvalidPlan
 from questloop.planner.takeover import MAX_PLANS, Takeovers
-from questloop.planner.trials import Table
 from questloop.planner.view import puzzle_of
 
 NOP = np.array([Action.NOP], np.uint8)
@@ -63,7 +63,7 @@ def test_the_policy_plays_until_three_frames_agree_and_again_once_it_is_solved(t
     assert report.steps == masks.count(False)
     (ended,) = takeovers.take_ended()
     assert (ended.slot, ended.row, ended.past) == (0, 2 + report.steps, 0)
-    account = ended.account
+    account = ended.takeover
     assert (account.mode, account.room, account.steps) == ("puzzle", "4:11", report.steps)
     assert account.outcome == "solved"
     plan = account.plans[-1]
@@ -89,7 +89,7 @@ def test_without_a_plan_the_policy_plays_on_and_the_planner_rests(table, found, 
     masks = play(table, takeovers, 60)
     assert takeovers.report().outcomes == {f"puzzle {outcome}": 1}
     assert planner.asked == asked
-    plans = takeovers.take_ended()[0].account.plans
+    plans = takeovers.take_ended()[0].takeover.plans
     assert [(plan.source, plan.macros, plan.ended) for plan in plans] == [
         ("fake puzzle", (), outcome)
     ] * asked
@@ -133,9 +133,9 @@ def test_a_takeover_is_the_same_however_long_a_step_is(skipping, found):
         buttons += skipping.batch.pressed.get(0, b"")
     (ended,) = takeovers.take_ended()
     steps = masks.count(False)
-    assert (ended.account.outcome, ended.account.steps) == ("solved", steps)
+    assert (ended.takeover.outcome, ended.takeover.steps) == ("solved", steps)
     assert masks == [True] * policy + [False] * steps + [True] * (400 // skip - policy - steps)
-    assert ended.row + ended.past - ended.account.steps == policy
+    assert ended.row + ended.past - ended.takeover.steps == policy
     assert not skipping.batch.scripts
     assert not skipping.batch.pressed
     assert len(buttons) == steps * skip // 4
@@ -196,8 +196,8 @@ def test_an_episode_that_ends_takes_its_takeover_along(table, found):
     takeovers.ended(np.array([0]))
     assert takeovers.report().outcomes == {"puzzle episode_over": 1}
     (ended,) = takeovers.take_ended()
-    assert (ended.row, ended.past, ended.account.steps) == (9, 1, 8)
-    assert ended.account.plans[-1].ended == ""
+    assert (ended.row, ended.past, ended.takeover.steps) == (9, 1, 8)
+    assert ended.takeover.plans[-1].ended == ""
     assert play(table, takeovers, 2) == [True, True]
 
 
@@ -216,6 +216,6 @@ def test_whoever_goes_on_from_the_state_plays_what_the_first_one_plays(table, fo
     second = play(table, other, 60), table.batch.taps.copy()
     assert first[0] == second[0]
     cut, *later = takeovers.take_ended()
-    assert (cut.row, cut.account.outcome, cut.account.steps) == (0, "cut", 8)
+    assert (cut.row, cut.takeover.outcome, cut.takeover.steps) == (0, "cut", 8)
     assert [cut, *later] == other.take_ended()
     np.testing.assert_array_equal(first[1], second[1])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.planner.trials import trials
 
 from questloop import settings as settings_module
 from questloop.env.world import game_world
@@ -22,13 +23,12 @@ from questloop.game.start_states import StartState, write_start_state
 from questloop.planner.client import EmbeddedPlanner
 from questloop.planner.modes import Mode
 from questloop.planner.takeover import Takeovers
-from questloop.planner.trials import trials
 from questloop.report import films
 from questloop.storage.commit import commit_stage
 from questloop.storage.keys import Stage
 from questloop.storage.store import open_store
+from questloop.training.epoch_plan import EpochPlan
 from questloop.training.exports import Exports
-from questloop.training.plan import EpochPlan
 
 SLOTS, STEPS = 2, 260
 

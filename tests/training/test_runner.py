@@ -5,13 +5,13 @@ from copy import deepcopy
 import cloudpickle
 import numpy as np
 import pytest
+from benchmarks.planner.trials import trials
 
 from questloop.env.world import game_world
 from questloop.episodes.boundary import Boundary
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
 from questloop.game.start_states import StartState, StartStates
-from questloop.planner.trials import trials
 from questloop.settings import Settings
 from questloop.training.autoscale import Layout
 from questloop.training.runner import QuestRunner, cut_at_handovers, draw_actions, empty_rollout

@@ -21,8 +21,7 @@ from questloop.storage import keys
 from questloop.storage.store import open_store
 from questloop.training.checkpoint import Checkpoint, write_checkpoint
 from questloop.training.cluster import start_ray
-from questloop.training.epoch import train_epoch
-from questloop.training.plan import EpochPlan
+from questloop.training.epoch_plan import EpochPlan
 from questloop.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -100,7 +99,8 @@ def test_a_run_and_an_interrupted_one_agree_exactly(store, tmp_path):
         shutil.copytree(tmp_path / "store", tmp_path / "other")
         straight = trainer.run_epoch(plans[2])
     other = open_store(str(tmp_path / "other"))
-    resumed = train_epoch(settings(), other, plans[2], world=CORRIDOR)
+    with Trainer(settings(), other, CORRIDOR) as trainer:
+        resumed = trainer.run_epoch(plans[2])
     assert _timeless(straight) == _timeless(resumed)
     assert straight.step_end == 768
     assert straight.shaping_weight == pytest.approx(0.6)

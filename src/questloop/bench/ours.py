@@ -19,7 +19,7 @@ from questloop.reward_model.network import Ensemble, Measured, Reading, RewardMo
 from questloop.settings import load
 from questloop.storage import keys
 from questloop.storage.store import open_store
-from questloop.training.plan import EpochPlan, EpochReport
+from questloop.training.epoch_plan import EpochPlan, EpochReport
 from questloop.training.trainer import Trainer
 
 PPO_EPOCHS = 4

@@ -27,7 +27,7 @@ def bench(
     Example: questloop bench --json --output build/bench.json
     """
     from questloop.bench.profiling import profile_training
-    from questloop.bench.run import run_bench
+    from questloop.bench.suite import run_bench
 
     report = run_bench(full, say=lambda text: typer.echo(f"  {text}", err=True))
     document = json.dumps(report.to_json(), allow_nan=False, indent=1)

@@ -210,7 +210,7 @@ def export(
     from questloop.episodes.reader import SegmentReader
     from questloop.errors import UsageError
     from questloop.grpo.judge_data import Task, build
-    from questloop.pipeline.judge_records import outcome_segments
+    from questloop.pipeline.outcome_segments import outcome_segments
     from questloop.storage.commit import committed_epochs
     from questloop.storage.keys import Stage
     from questloop.storage.store import open_store

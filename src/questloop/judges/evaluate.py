@@ -10,10 +10,10 @@ from questloop.errors import UsageError
 from questloop.judges.cells import CellPass
 from questloop.judges.ensemble import combine
 from questloop.judges.journal import open_pass
-from questloop.judges.lines import to_jsonl
+from questloop.judges.jsonl import to_jsonl
+from questloop.judges.judge_runner import Cases, Progress, Seat, run_lanes
 from questloop.judges.request import Case, Load, prepare, prompt_tokens
 from questloop.judges.rubric import JUDGES
-from questloop.judges.seat import Cases, Progress, Seat, run_lanes
 from questloop.judges.selection import POLICY, SegmentInfo, select
 from questloop.judges.summary import Summary, summarise
 from questloop.llm.client import ChatClient

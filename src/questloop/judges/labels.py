@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from questloop.judges.agreement import rank_correlation
-from questloop.judges.lines import from_jsonl, to_jsonl
+from questloop.judges.jsonl import from_jsonl, to_jsonl
 from questloop.judges.scores import Score, SegmentScores
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from questloop.errors import BadDataError, UsageError
-from questloop.judges.lines import from_jsonl, to_jsonl
+from questloop.judges.jsonl import from_jsonl, to_jsonl
+from questloop.judges.judge_runner import Cases, Progress, Seat, run_lanes
 from questloop.judges.request import Case, Load, prepare
 from questloop.judges.rubric import PAIRWISE
 from questloop.judges.scores import JudgeScores, Score
-from questloop.judges.seat import Cases, Progress, Seat, run_lanes
 from questloop.judges.selection import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.settings import JudgeSettings

@@ -10,8 +10,8 @@ from typing import Any
 
 from questloop.episodes.reader import SegmentView
 from questloop.judges import compress as compressing
-from questloop.judges import pictures as picturing
-from questloop.judges.pictures import Picture
+from questloop.judges import contact_sheet as picturing
+from questloop.judges.contact_sheet import Picture
 from questloop.judges.rubric import MAX_REPLY_TOKENS, TEMPERATURE, Judge, fingerprint
 
 PICTURE_TOKENS = 300

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from questloop.judges.pictures import COLUMNS, HEIGHT, LABEL, WIDTH
+from questloop.judges.contact_sheet import COLUMNS, HEIGHT, LABEL, WIDTH
 from questloop.llm.routes import Role
 
 VERSION = "rules-4"

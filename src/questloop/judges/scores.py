@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from questloop.judges.lines import from_jsonl, to_jsonl
+from questloop.judges.jsonl import from_jsonl, to_jsonl
 from questloop.judges.rubric import Criterion
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion

@@ -17,7 +17,7 @@ from questloop.storage import keys
 from questloop.storage.keys import Stage
 from questloop.telemetry import logs
 from questloop.telemetry.progress import ProgressFile, Tell, progress_bar
-from questloop.training.plan import EpochProgress
+from questloop.training.epoch_plan import EpochProgress
 
 _TITLES = {Stage.ROLLOUTS: "train", Stage.EVALUATE: "judge", Stage.REWARD_MODEL: "reward model"}
 _UNITS = {Stage.ROLLOUTS: "steps", Stage.EVALUATE: "judgements", Stage.REWARD_MODEL: "updates"}

@@ -22,7 +22,7 @@ from questloop.storage.commit import Commit, commit_stage, committed_epochs, rea
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
 from questloop.telemetry import metrics
-from questloop.training.plan import EpochPlan, Progress
+from questloop.training.epoch_plan import EpochPlan, Progress
 
 if TYPE_CHECKING:
     from questloop.reward_model.evidence import EpisodeStates

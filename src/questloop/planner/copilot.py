@@ -7,7 +7,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.planner.account import Ended
+from questloop.episodes.takeover import EndedTakeover
 
 
 class CopilotReport(Protocol):
@@ -37,7 +37,7 @@ class Copilot(Protocol):
     def report(self) -> CopilotReport:
         """What happened since the last report."""
 
-    def take_ended(self) -> list[Ended]:
+    def take_ended(self) -> list[EndedTakeover]:
         """The takeovers that ended since this was called last; their rows count from there."""
 
     def state_dict(self) -> dict[str, Any]:

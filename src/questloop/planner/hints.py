@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.episodes.takeover import EndedTakeover
 from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns
 from questloop.game.profile import Profile
 from questloop.llm.reply import ChatError
-from questloop.planner.account import Ended
 from questloop.planner.client import Picture
 from questloop.planner.hint import MODE, Hint, ToExit, cell_of, request
 from questloop.planner.plan import HEADINGS, InvalidPlan
@@ -134,7 +134,7 @@ class Hints:
             if self._asked.pop(slot, None):
                 self._latest.outcomes[LATE] += 1
 
-    def take_ended(self) -> list[Ended]:
+    def take_ended(self) -> list[EndedTakeover]:
         """None: hints take nothing over."""
         return []
 

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.episodes.mode import Mode
+from questloop.episodes.takeover import EndedTakeover, PlayedPlan, Takeover
+from questloop.episodes.trace import MODES
 from questloop.game.actions import Action
 from questloop.game.batch import PART_FRAMES, GameBatch
 from questloop.game.columns import Columns
 from questloop.game.profile import Profile
 from questloop.game.state import state_of
 from questloop.llm.reply import ChatError
-from questloop.planner.account import Ended, PlanAccount, TakeoverAccount
 from questloop.planner.client import Picture, Planner, request
 from questloop.planner.executor import Abort, Executor
 from questloop.planner.modes import ModeRules, ModeState
@@ -37,8 +38,6 @@ SOLVED, UNAVAILABLE, EPISODE_OVER, CUT = "solved", "unavailable", "episode_over"
 """Outcomes beside the reasons of `Abort`; `cut`: at the end of an epoch, where the state is written."""
 
 VISION = "vision"  # the route of a puzzle's second and later plans, beside those named as the modes
-
-MODES = tuple(Mode)  # in the order of a trace's mode
 
 Playing = Generator[Action | None, Scene, str]
 """yields the next button, or None while the game is to stand still; is sent the scene that it led to"""
@@ -107,8 +106,8 @@ class Takeovers:
         self._states = [ModeState(self._rules) for _ in range(game.num_slots)]
         self._playing: dict[int, Playing] = {}
         self._fresh: set[int] = set()
-        self._accounts: dict[int, TakeoverAccount] = {}
-        self._ended: list[Ended] = []
+        self._records: dict[int, Takeover] = {}
+        self._ended: list[EndedTakeover] = []
         self._row = 0  # steps since `take_ended`
         self._puzzles = _PuzzleTable(game.profile)
         self._wanted = Wanted(game.num_slots, game.profile)
@@ -130,7 +129,7 @@ class Takeovers:
             self._game.batch.scripts[slot] = partial(self._within, slot)
             self._states[slot] = self._states[slot].played(self._frame_skip)
             self.latest.steps += 1
-            self._accounts[slot].steps += 1
+            self._records[slot].steps += 1
             if mode is not None:
                 mode[slot] = MODES.index(self._states[slot].mode)
         self._row += 1
@@ -146,7 +145,7 @@ class Takeovers:
         report, self.latest = self.latest, TakeoverReport()
         return report
 
-    def take_ended(self) -> list[Ended]:
+    def take_ended(self) -> list[EndedTakeover]:
         """The takeovers that ended since this was called last; rows count from there."""
         ended, self._ended, self._row = self._ended, [], 0
         return ended
@@ -169,8 +168,8 @@ class Takeovers:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._playing.clear()
-        self._accounts.clear()
-        self._ended = [Ended.from_json(each) for each in state.get("ended", ())]
+        self._records.clear()
+        self._ended = [EndedTakeover.from_json(each) for each in state.get("ended", ())]
         self._game.batch.paused.clear()
         self._game.batch.scripts.clear()
         self._wanted.forget()
@@ -203,8 +202,9 @@ class Takeovers:
             return False
         scene = self._scene(slot)
         room = f"{scene.state.group}:{scene.state.room:02x}"
-        account = self._accounts[slot] = TakeoverAccount(state.mode.value, room)
-        self._playing[slot] = self._play(slot, state.mode, scene, account)
+        record = Takeover(mode=state.mode.value, room=room, first_step=0, steps=0, outcome="", plans=[])
+        self._records[slot] = record
+        self._playing[slot] = self._play(slot, state.mode, scene, record)
         self._fresh.add(slot)
         return True
 
@@ -247,14 +247,14 @@ class Takeovers:
 
     def _count(self, slot: int, outcome: str, past: int) -> None:
         self.latest.outcomes[f"{self._states[slot].mode} {outcome}"] += 1
-        account = self._accounts.pop(slot)
-        account.outcome = outcome
-        self._ended.append(Ended(slot, self._row - past, past, account))
+        record = self._records.pop(slot)
+        record.outcome = outcome
+        self._ended.append(EndedTakeover(slot, self._row - past, past, record))
 
     def _scene(self, slot: int) -> Scene:
         return scene_of(self._game, slot)
 
-    def _play(self, slot: int, mode: Mode, scene: Scene, account: TakeoverAccount) -> Playing:
+    def _play(self, slot: int, mode: Mode, scene: Scene, record: Takeover) -> Playing:
         """Plan and play until what held the hero up is gone; the outcome."""
         room = scene.state.group, scene.state.room
         outcome: str = ""
@@ -262,8 +262,9 @@ class Takeovers:
             began = time.perf_counter()
             picture = self._picture(slot) if outcome and mode is Mode.PUZZLE else None
             document = request(mode, scene, self._game.profile, failed=outcome)
-            told = PlanAccount(account.steps, self._planner.source(mode, picture is not None))
-            account.plans.append(told)
+            source = self._planner.source(mode, picture is not None)
+            told = PlayedPlan(step=record.steps, source=source, reason="", macros=(), played=0, ended="")
+            record.plans.append(told)
             future = self._planner.ask(mode, document, picture)
             while not future.done():
                 scene = yield None

@@ -8,8 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from questloop.report.book import RunBook
+from questloop.report.page_data import Played
 from questloop.report.plots import Line, line_plot, reliability_plot
-from questloop.report.views import Played
 from questloop.storage.keys import Stage
 
 LEARNING = {

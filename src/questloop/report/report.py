@@ -13,7 +13,7 @@ from questloop.episodes.retention import retired_epochs
 from questloop.episodes.run import read_run
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.report import charts, table, views
+from questloop.report import charts, page_data, table
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.commit import committed_epochs, read_commit
@@ -59,15 +59,15 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
     epochs = [row.epoch for row in rows]
     played = {epoch: _info(store, epoch, Stage.ROLLOUTS) for epoch in epochs}
     tell(1, _PARTS)
-    segments = views.Segments(store)
+    segments = page_data.Segments(store)
     gone = retired_epochs(store)
-    maps = views.room_maps(played, segments, gone, profile.room_top)
+    maps = page_data.room_maps(played, segments, gone, profile.room_top)
     tell(2, _PARTS)
     judged = [number for number in committed_epochs(store, Stage.EVALUATE) if number in epochs]
     learned = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number in epochs]
     model = _info(store, learned[-1], Stage.REWARD_MODEL) if learned else None
     titles = {milestone.key: milestone.title for milestone in profile.milestones}
-    milestones = [(titles.get(name, name), counts) for name, counts in views.milestones(played)]
+    milestones = [(titles.get(name, name), counts) for name, counts in page_data.milestones(played)]
     best_and_worst = segments.best_and_worst(set(judged) - gone)
     tell(3, _PARTS)
     page: str = _template().render(
@@ -83,13 +83,13 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
         epochs=epochs,
         milestones=[item for item in milestones if any(item[1])],
         ahead=[title for title, counts in milestones if not any(counts)],
-        planner=views.planner(played),
+        planner=page_data.planner(played),
         takeovers=_takeovers(store, set(epochs) - gone),
-        judges=views.judges(_info(store, judged[-1], Stage.EVALUATE)) if judged else [],
+        judges=page_data.judges(_info(store, judged[-1], Stage.EVALUATE)) if judged else [],
         unknown=_info(store, judged[-1], Stage.EVALUATE).get("unknown", {}) if judged else {},
         segments=best_and_worst,
         calibration=charts.calibration(model) if model else None,
-        reward_model=views.reward_model(model) if model else [],
+        reward_model=page_data.reward_model(model) if model else [],
     )
     tell(_PARTS, _PARTS)
     return page
@@ -101,13 +101,17 @@ def _tiles(rows: list[table.Row], milestones: list[tuple[str, list[int]]]) -> li
         return []
     first, last = rows[0], rows[-1]
     reached = sum(any(counts) for _, counts in milestones)
-    start = f"{views.number(first.return_per_1000_steps)} in epoch {first.epoch}"
+    start = f"{page_data.number(first.return_per_1000_steps)} in epoch {first.epoch}"
     return [
-        (views.number(last.return_per_1000_steps), "reward per 1000 steps", start),
+        (page_data.number(last.return_per_1000_steps), "reward per 1000 steps", start),
         (str(last.unique_rooms), "rooms in the last epoch", f"{first.unique_rooms} in epoch {first.epoch}"),
         (f"{reached} of {len(milestones)}", "milestones", "reached by an episode of the run"),
-        (views.number(last.judge_agreement), "judges' agreement", "Krippendorff's alpha; 1 is perfect"),
-        (views.number(last.reward_model_accuracy), "reward model", "held-out pairs ordered as the judges do"),
+        (page_data.number(last.judge_agreement), "judges' agreement", "Krippendorff's alpha; 1 is perfect"),
+        (
+            page_data.number(last.reward_model_accuracy),
+            "reward model",
+            "held-out pairs ordered as the judges do",
+        ),
         (f"{last.steps_per_second:,.0f}", "steps per second", "playing and learning"),
     ]
 
@@ -128,7 +132,7 @@ def _film(store: Store) -> dict[str, Any] | None:
 def _takeovers(store: Store, epochs: set[int]) -> list[dict[str, Any]]:
     """Those of the newest epoch that has any."""
     reader = SegmentReader(store)
-    kinds = (views.takeovers(reader.episodes(epoch), each=1) for epoch in sorted(epochs, reverse=True))
+    kinds = (page_data.takeovers(reader.episodes(epoch), each=1) for epoch in sorted(epochs, reverse=True))
     return next(filter(None, kinds), [])
 
 

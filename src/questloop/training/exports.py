@@ -18,7 +18,7 @@ from questloop.settings import Settings
 from questloop.storage.commit import committed_epochs
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
-from questloop.training.plan import EpochPlan
+from questloop.training.epoch_plan import EpochPlan
 
 _NOTHING = ExportReport(objects=(), segments=0, segments_completed=0, pngs=0, episodes=())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -20,9 +20,8 @@ from questloop.env.slot_report import SlotReport
 from questloop.env.starts import Guidance
 from questloop.env.streams import load_stream_states, slot_streams, stream_states
 from questloop.episodes.boundary import Boundary, ends_episode
-from questloop.episodes.takeover import Takeover
+from questloop.episodes.takeover import EndedTakeover, Takeover
 from questloop.episodes.trace import Trace
-from questloop.planner.account import Ended
 from questloop.planner.copilot import Copilot
 from questloop.training.rollout import Rollout
 
@@ -244,18 +243,16 @@ def cut_at_handovers(rollout: Rollout) -> None:
     before[changes & (before == Boundary.NONE)] = Boundary.HANDOVER
 
 
-def _mark(trace: Trace, rollout: Rollout, modes: NDArray[np.uint8], ended: list[Ended]) -> None:
+def _mark(trace: Trace, rollout: Rollout, modes: NDArray[np.uint8], ended: list[EndedTakeover]) -> None:
     """Put into a trace what the environment does not know: who played, where that changed, by which plans."""
     trace.mode[:] = modes
     trace.boundary[:] = rollout.boundary
-    trace.takeovers = [
-        (each.row, each.slot, _takeover(each, int(trace.episode_step[each.row, each.slot]))) for each in ended
-    ]
+    trace.takeovers = [(each.row, each.slot, _takeover(each, trace)) for each in ended]
 
 
-def _takeover(ended: Ended, step: int) -> Takeover:
-    account = ended.account
-    return Takeover.model_validate({**asdict(account), "first_step": step + ended.past - account.steps})
+def _takeover(ended: EndedTakeover, trace: Trace) -> Takeover:
+    first = int(trace.episode_step[ended.row, ended.slot]) + ended.past - ended.takeover.steps
+    return ended.takeover.model_copy(update={"first_step": first})
 
 
 def draw_actions(

@@ -27,10 +27,10 @@ from questloop.training.algorithm import QuestConfig, QuestPPO, Update
 from questloop.training.autoscale import Layout
 from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpoint, write_checkpoint
 from questloop.training.cluster import quiet_stderr, require_gpu, start_ray
+from questloop.training.epoch_plan import CurvePoint, EpochPlan, EpochProgress, EpochReport, Progress
+from questloop.training.epoch_statistics import Averages, ReturnMeter, RoomMeter, chain_hashes
 from questloop.training.exports import Exports
 from questloop.training.imitation import demonstrations
-from questloop.training.meter import Averages, ReturnMeter, RoomMeter, chain_hashes
-from questloop.training.plan import CurvePoint, EpochPlan, EpochProgress, EpochReport, Progress
 from questloop.training.potentials import find_potential
 from questloop.training.shaper import Shaper
 

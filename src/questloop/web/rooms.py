@@ -10,7 +10,7 @@ from PIL import Image
 
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.report import views
+from questloop.report import page_data
 from questloop.report.book import RunBook
 from questloop.report.images import OVERWORLD, ROOM_HEIGHT, ROOM_WIDTH, Room
 from questloop.settings import GameSettings
@@ -51,7 +51,7 @@ class RoomBook:
     def maps(self) -> list[tuple[str, list[RoomCell]]]:
         """The overworld as it lies, and all other rooms eight to a row."""
         self.search()
-        visits = views.room_visits(self._book.so_far())
+        visits = page_data.room_visits(self._book.so_far())
         most = max(visits.values(), default=1)
         above = sorted(room for room in visits if room[0] == OVERWORLD and visits[room])
         inside = sorted(room for room in visits if room[0] != OVERWORLD and visits[room])
@@ -81,10 +81,10 @@ class RoomBook:
                 if epoch in self._searched:
                     continue
                 self._searched.add(epoch)
-                wanted = set(views.room_visits({epoch: played[epoch]})) - self._pictures.keys()
+                wanted = set(page_data.room_visits({epoch: played[epoch]})) - self._pictures.keys()
                 ids = self._book.segments(epoch)
                 chosen = ids[:: max(1, len(ids) // LOOKED_AT)]
-                found = views.Segments(self._book.store).room_pictures(chosen, wanted)
+                found = page_data.Segments(self._book.store).room_pictures(chosen, wanted)
                 self._pictures |= {room: self._cropped(data) for room, data in found.items()}
 
     def _cropped(self, data: bytes) -> bytes:

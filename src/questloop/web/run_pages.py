@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Path
 from fastapi.responses import HTMLResponse, Response
 
-from questloop.report import table, views
+from questloop.report import page_data, table
 from questloop.report.charts import calibration, learning_curves, model_charts
 from questloop.storage.keys import Stage
 from questloop.web.site import Site, png
@@ -32,8 +32,8 @@ def run_pages(site: Site) -> APIRouter:
             legend=table.LEGEND,
             charts=learning_curves(book.so_far()),
             epochs=list(recent),
-            milestones=[row for row in views.milestones(recent) if any(row[1])],
-            missed=[name for name, counts in views.milestones(recent) if not any(counts)],
+            milestones=[row for row in page_data.milestones(recent) if any(row[1])],
+            missed=[name for name, counts in page_data.milestones(recent) if not any(counts)],
             best=site.segments.cards([name for name, _ in ranked[:-4:-1]]),
             worst=site.segments.cards([name for name, _ in ranked[:3]]) if len(ranked) > 5 else [],
         )
@@ -72,7 +72,7 @@ def run_pages(site: Site) -> APIRouter:
         return draw(
             "planner.html",
             epochs=list(recent),
-            rows=views.planner(recent),
+            rows=page_data.planner(recent),
             epoch=epoch,
             kinds=kinds,
             cards=site.segments.planned(),
@@ -87,7 +87,7 @@ def run_pages(site: Site) -> APIRouter:
             "judges.html",
             charts=model_charts(book),
             epoch=learned[-1] if learned else None,
-            figures=views.reward_model(newest) if newest else [],
+            figures=page_data.reward_model(newest) if newest else [],
             calibration=calibration(newest) if newest else None,
             judged=judged,
         )

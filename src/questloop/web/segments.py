@@ -13,7 +13,7 @@ import numpy as np
 from questloop.episodes.reader import SegmentView
 from questloop.episodes.segment import Manifest
 from questloop.judges.scores import SegmentScores
-from questloop.report import views
+from questloop.report import page_data
 from questloop.report.book import RunBook
 
 
@@ -75,7 +75,7 @@ class SegmentPages:
         """The newest epoch with takeovers, and them by outcome with up to `most` of each."""
         for epoch in reversed(self._book.exported()):
             if self._book.played()[epoch].get("planner"):
-                kinds = views.takeovers(self._book.episodes(epoch), most)
+                kinds = page_data.takeovers(self._book.episodes(epoch), most)
                 if kinds:
                     return epoch, kinds
         return None, []

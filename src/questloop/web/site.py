@@ -9,7 +9,7 @@ from fastapi import Path
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from questloop.report import views
+from questloop.report import page_data
 from questloop.report.book import RunBook
 from questloop.settings import Settings
 from questloop.storage.store import Store
@@ -33,8 +33,8 @@ class Templates:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters["number"] = views.number
-        self._templates.filters["with_interval"] = views.with_interval
+        self._templates.filters["number"] = page_data.number
+        self._templates.filters["with_interval"] = page_data.with_interval
 
     def __call__(self, template: str, code: int = 200, **context: Any) -> HTMLResponse:
         run = self._book.run()

@@ -4,7 +4,7 @@ from PIL import Image
 from tests.judges.play import FakeSegment, line, picture, state
 
 from questloop.judges.compress import compress
-from questloop.judges.pictures import HEIGHT, LABEL, MAX_PICTURES, Picture, choose, sheet
+from questloop.judges.contact_sheet import HEIGHT, LABEL, MAX_PICTURES, Picture, choose, sheet
 
 
 def played(changes, png_at):

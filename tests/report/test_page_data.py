@@ -1,6 +1,6 @@
 """What pages show of a run."""
 
-from questloop.report.views import planner
+from questloop.report.page_data import planner
 
 
 def test_an_epoch_without_the_planner_has_no_counts():

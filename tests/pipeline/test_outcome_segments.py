@@ -11,8 +11,8 @@ from questloop.episodes.outcomes import HORIZON_STEPS
 from questloop.episodes.reader import SegmentReader
 from questloop.errors import BadDataError, UsageError
 from questloop.grpo.data import load_rows
-from questloop.pipeline import judge_records
-from questloop.pipeline.judge_records import outcome_segments
+from questloop.pipeline import outcome_segments as judge_records
+from questloop.pipeline.outcome_segments import outcome_segments
 from questloop.storage.store import open_store
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from questloop.env.slot_report import SlotReport
 from questloop.episodes.boundary import Boundary
-from questloop.training.meter import ReturnMeter, RoomMeter, chain_hashes
+from questloop.training.epoch_statistics import ReturnMeter, RoomMeter, chain_hashes
 from questloop.training.runner import empty_rollout
 
 
