@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from benchmarks.planner.trials import Table, by_planner, by_policy, talks, trials
+from trials import Table, by_planner, by_policy, talks, trials
 
 from questloop.episodes.mode import Mode
 from questloop.game.actions import ACTION_COUNT, Action

@@ -1,4 +1,4 @@
-"""`python -m questloop`: the command, for environments where its script is not on the path."""
+"""Lets `python -m questloop` run the command line where its script is not on the path."""
 
 from questloop.cli.app import main
 

@@ -1,4 +1,4 @@
-"""Errors that a user is meant to read: one line that names what, where and how to mend it."""
+"""Errors meant for users: one line that names what, where and how to mend it."""
 
 from questloop.exit_codes import ExitCode
 

@@ -1,4 +1,4 @@
-"""Figures of a bench run, each with its spread and its target."""
+"""The figures of a benchmark run: each with its median, its range and the value it should reach."""
 
 from __future__ import annotations
 

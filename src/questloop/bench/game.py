@@ -1,4 +1,4 @@
-"""The two loads of the bench: Mossgrove as shipped, and Mossgrove burning half of each frame.
+"""The two loads of the benchmark: Mossgrove as it ships, and Mossgrove using up half of each frame.
 
 A game that halts until VBlank, as Mossgrove does, is emulated several times faster than most commercial ones.
 Its `busy_mode` byte stands for their load; it is set in the start state, so that it outlives every reset.
@@ -68,7 +68,7 @@ class RawEmulators:
             end.recv()
 
     def steps_per_second(self, seconds: float, processes: int | None = None) -> float:
-        """Steps of FRAME_SKIP frames a second of so many processes together (unset: all)."""
+        """Steps of FRAME_SKIP frames per second of so many processes together (unset: all)."""
         ends = self._ends[:processes]
         for end in ends:
             end.send(seconds)

@@ -1,4 +1,4 @@
-"""PPO end to end, as `questloop rollouts` runs it."""
+"""Measures Questloop's own PPO end to end, as `questloop rollouts` runs it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Ours:
         self._folder.cleanup()
 
     def run(self, updates: int) -> list[float]:
-        """Steps a second of each of so many updates, sampling and learning together."""
+        """Steps per second of each of so many updates, sampling and learning together."""
         marks = [time.perf_counter()]
         plan = EpochPlan(
             "bench", self._epoch, 1, self._seed, self._step, self._step + updates * BATCH, self._digest

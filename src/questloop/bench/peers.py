@@ -1,4 +1,4 @@
-"""Stock RLlib and Stable-Baselines3 on the same environment, network, batch and learning rate.
+"""Measures RLlib and Stable-Baselines3 on the same environment, network, batch and learning rate.
 
 Both get the vectorised environment, which serves them better than 32 single ones would.
 """
@@ -30,7 +30,7 @@ class Peer(Protocol):
     """Something that trains."""
 
     def run(self, updates: int) -> list[float]:
-        """Steps a second of each of so many updates."""
+        """Steps per second of each of so many updates."""
 
     def __enter__(self) -> Self: ...
 

@@ -1,4 +1,4 @@
-"""Where the time of training goes."""
+"""Shows where the time of training goes, by function."""
 
 from __future__ import annotations
 

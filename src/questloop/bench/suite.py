@@ -1,4 +1,4 @@
-"""The whole bench: everything in one run, rounds of all contestants in turn, ratios within a round."""
+"""Runs the whole benchmark in rounds; ratios compare contestants of the same round."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXPORT_UPDATES = 36
 
 @dataclass
 class _Rounds:
-    """Steps a second by contestant, a number a round."""
+    """Steps per second by contestant, one number per round."""
 
     rates: dict[str, list[float]] = field(default_factory=dict)
 
@@ -47,7 +47,7 @@ class _Rounds:
         return Figure.of([mine / theirs for mine, theirs in pairs], target)
 
     def rate(self, name: str, factor: float = 1.0, target: float | None = None) -> Figure:
-        """Steps a second, times `factor`."""
+        """Steps per second, times `factor`."""
         if name not in self.rates:
             return Figure.missing("not run", target)
         return Figure.of([factor * rate for rate in self.rates[name]], target)

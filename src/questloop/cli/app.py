@@ -1,4 +1,4 @@
-"""The `questloop` command."""
+"""The `questloop` command: every subcommand is registered here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`questloop bench`."""
+"""The command `questloop bench`, which measures throughput."""
 
 from __future__ import annotations
 

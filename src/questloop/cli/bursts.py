@@ -1,4 +1,4 @@
-"""`questloop bursts`: the Jobs that follow each burst of training on a cluster."""
+"""The command `questloop bursts`: starts the Jobs that follow each burst of training on a cluster."""
 
 from __future__ import annotations
 

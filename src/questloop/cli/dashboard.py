@@ -1,4 +1,4 @@
-"""`questloop dashboard`: the run and the fleet in a browser."""
+"""The command `questloop dashboard`, which shows a run and the fleet in a browser."""
 
 from __future__ import annotations
 

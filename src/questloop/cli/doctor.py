@@ -1,4 +1,4 @@
-"""`questloop doctor`: what is wrong with this set-up, and how to mend it."""
+"""The command `questloop doctor`: finds what is wrong with a set-up and says how to mend it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`questloop epoch`: drive epochs by jobs on a Ray cluster."""
+"""The command `questloop epoch`, which drives epochs by jobs on a Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`questloop evaluate`: one judge pass over an epoch's segments."""
+"""The command `questloop evaluate`: one judge pass over an epoch's segments."""
 
 from __future__ import annotations
 

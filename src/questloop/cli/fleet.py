@@ -1,4 +1,4 @@
-"""`questloop fleet`: queue jobs on your GPU machines and see what becomes of them."""
+"""The commands `questloop fleet ...` that list, explain, cancel, retry and watch jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of `questloop fleet` share."""
+"""Helpers that the commands of `questloop fleet` share: opening the database, tables, transports."""
 
 from __future__ import annotations
 

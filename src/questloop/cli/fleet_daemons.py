@@ -1,4 +1,4 @@
-"""`questloop fleet up`, `poller`, `dispatcher` and `requeue`: what keeps running."""
+"""The commands `questloop fleet up`, `poller`, `dispatcher` and `requeue`, which run until stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`questloop fleet logs` and `fetch`: what a job printed and what it wrote."""
+"""The commands `questloop fleet logs` and `fetch`: what a job printed and what it wrote."""
 
 from __future__ import annotations
 

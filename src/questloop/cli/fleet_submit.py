@@ -1,4 +1,4 @@
-"""`questloop fleet submit`: queue a job, with its files, and wait for its end if asked to."""
+"""The command `questloop fleet submit`: queues a job with its files, and can wait for its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`questloop fleet vm`: the machines."""
+"""The commands `questloop fleet vm ...`, which add, set up, test and remove machines."""
 
 from __future__ import annotations
 

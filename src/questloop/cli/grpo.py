@@ -1,4 +1,4 @@
-"""`questloop grpo`: fine-tune a language model by GRPO, and try a reward before that."""
+"""The command `questloop grpo`: fine-tunes a language model by GRPO, or tries a reward before that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`questloop judge`: serve local judges, compare pairs, measure judges against a person."""
+"""The commands `questloop judge ...`: serve, train and compare judges, and measure them against a person."""
 
 from __future__ import annotations
 

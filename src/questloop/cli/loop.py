@@ -1,4 +1,4 @@
-"""The quest loop's commands: demo, pipeline and its stages, report."""
+"""The commands of the training loop: `demo`, `pipeline`, its single stages, and `report`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, each declared once: the same thing has the same name in every command.
+"""Options that several commands share, declared once: the same thing has the same name everywhere.
 
 A store is `--store` everywhere and a job of the fleet `--job`; both may be given in place instead.
 """

@@ -1,4 +1,4 @@
-"""`questloop play`: watch the game."""
+"""The command `questloop play`: watch a policy, a script or a random agent, or play by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`questloop states`: start states of episodes."""
+"""The commands `questloop states ...`, which capture, list and verify start states."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def capture(
     window: Annotated[bool, typer.Option(help="play by hand; the state is taken when you close it")] = False,
     pyboy_state: Annotated[Path | None, typer.Option(help="take a state file that PyBoy saved")] = None,
     milestones: Annotated[
-        bool, typer.Option(help="replay the game's walkthrough, a state a milestone")
+        bool, typer.Option(help="replay the game's walkthrough, one state per milestone")
     ] = False,
     from_state: Annotated[
         str | None, typer.Option("--from", help="begin at this state, not at power-on")

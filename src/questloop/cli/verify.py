@@ -1,4 +1,4 @@
-"""`questloop verify`: audits a store."""
+"""The command `questloop verify`, which audits a store."""
 
 from __future__ import annotations
 

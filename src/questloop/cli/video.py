@@ -1,4 +1,4 @@
-"""`questloop video`: films of a run's episodes."""
+"""The command `questloop video`, which films episodes of a run."""
 
 from __future__ import annotations
 

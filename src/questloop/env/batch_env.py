@@ -1,4 +1,4 @@
-"""What a runner steps: `N` slots of one environment, side by side, with same-step autoreset."""
+"""The interface of a vectorised environment: `N` slots stepped together, reset within the same step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The composed environment: a game, its observations and its rewards, `N` slots side by side."""
+"""The game as a vectorised environment: emulators, observations, rewards and recording of `N` slots."""
 
 from __future__ import annotations
 

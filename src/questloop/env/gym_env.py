@@ -1,4 +1,4 @@
-"""The game as Gymnasium knows it: `questloop/Mossgrove-v0` and `questloop/OracleOfSeasons-v0`.
+"""The game as Gymnasium environments `questloop/Mossgrove-v0` and `questloop/OracleOfSeasons-v0`.
 
 ```python
 import gymnasium

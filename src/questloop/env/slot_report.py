@@ -1,4 +1,4 @@
-"""What an environment tells about the episodes of a rollout beyond observations and rewards."""
+"""What an environment reports about its episodes after a rollout, beside observations and rewards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an episode starts from: the game's beginning, the curriculum's stage or a cell of the archive."""
+"""Chooses where an episode begins: the game's start, the curriculum's stage or an archived state."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def game_starts(game: GameSettings, rom: Rom, profile: Profile, milestones: bool
 
 
 def curriculum_starts(states: StartStates, profile: Profile) -> tuple[str, ...]:
-    """Names of the start states in order of play: the beginning, then one a milestone.
+    """Names of the start states in order of play: the beginning, then one per milestone.
 
     Raises `UsageError` where there are no states at milestones.
     """

@@ -1,4 +1,4 @@
-"""Random streams: one a slot, from the root seed, the slot's number and its runner's restarts."""
+"""Random number streams, one per slot, that do not depend on which runner holds the slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records steps for segments while they are played."""
+"""Records the steps of a rollout for segments, and decides which steps deserve a picture."""
 
 from __future__ import annotations
 

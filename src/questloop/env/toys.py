@@ -1,4 +1,4 @@
-"""Small environments with known answers, under the same runner and learner as the game."""
+"""Small environments with known answers, for tests of the runner and the learner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a visual policy sees: four grey frames and three memory channels, u8 [7, 72, 80] a slot.
+"""The visual observation: four grey frames and three memory channels, u8 [7, 72, 80] per slot.
 
 Channels 0-3 are the screens of the last four steps at half resolution, the newest last; channel 4 marks the
 metatiles of the room that the episode has stepped on, 5 how solid each is, 6 where the hero stands. The

@@ -1,4 +1,4 @@
-"""Is everything in the store accounted for exactly once?
+"""Audits a store: whether every object that commits list is there, once, whole and unchanged.
 
 The auditor knows the store's documents and nothing of a running pipeline: it starts from the commits, follows
 what they list, reads and hashes every byte of it, and calls the rest an orphan.

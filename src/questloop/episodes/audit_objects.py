@@ -1,4 +1,4 @@
-"""Checks of one committed object: its bytes, what they say, and the files that it lists in turn."""
+"""Checks one committed object: its bytes, what they say, and the files that it lists in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the traces of an epoch to its segments and episodes in the store."""
+"""Turns the traces of an epoch into its segments and episode records in the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encodes and uploads segments in the background."""
+"""Encodes and uploads segments in background threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment as files: what stands in each, and how they are read back."""
+"""The files of a segment: what each contains, how it is written and how it is read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an audit of a store reports."""
+"""The result of an audit: findings by kind, with the object each concerns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who chooses the actions of a game at a step: the policy, or the planner in a dialog or at a puzzle."""
+"""Who chooses the actions at a step: the policy, or the planner in a dialog or at a puzzle."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What became of a segment: whether a new milestone followed within the next three segments of its episode.
+"""The outcome of a segment: whether a new milestone followed within the next three segments.
 
 Known only afterwards and shown to no judge, so no judge can be right by reading it.
 """

@@ -1,4 +1,4 @@
-"""Frames as PNG.
+"""Encodes and decodes screens as PNG.
 
 A Game Boy Color screen has few colours of 15 bits, so a frame becomes an indexed PNG of 4 or 8 bits a pixel:
 0.1 ms and 2.3 KB where Pillow takes 0.4 ms and 4.3 KB for the same frame in RGB at the same level, and 0.8 ms

@@ -1,4 +1,4 @@
-"""Reads segments and episodes of committed epochs, and checks what it reads."""
+"""Reads segments and episodes of committed epochs, and checks everything it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cuts what runners record into segments, and keeps the books of every episode."""
+"""Cuts what runners record into segments, and keeps the record of every episode."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The inputs of an epoch's episodes, so that any of them can be played again and filmed.
+"""The recorded inputs of an epoch's episodes, from which any of them can be played again.
 
-A state and the buttons pressed from there give the same game again. Inputs take two bytes a step before
+A state and the buttons pressed from there give the same game again. Inputs take two bytes per step before
 compression, pictures a thousand times as much.
 """
 

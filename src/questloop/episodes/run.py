@@ -1,4 +1,4 @@
-"""A run: what a store belongs to, fixed when it begins."""
+"""The identity of a run: game, seed and observation, fixed in its store when it begins."""
 
 from __future__ import annotations
 

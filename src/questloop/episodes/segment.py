@@ -1,4 +1,4 @@
-"""A segment: up to 300 recorded frames of an episode, and the documents that describe both."""
+"""Segments, up to 300 recorded frames of an episode, and the JSON documents that describe them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which segments are exported, where not all are.
+"""Selects the segments that are exported when a budget leaves some out.
 
 Strata are (episode, novelty, return). Each keeps its segments of the highest keys, and all strata together
 the budget: they are filled like communicating vessels, so that a rare kind of segment is kept whole and

@@ -1,4 +1,4 @@
-"""Stretches of an episode that a planner played in place of the policy, as `episode.json` keeps them."""
+"""Stretches of an episode that a planner played in place of the policy, with the plans it played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a runner records beside its rollout, for segments: `T` steps of `N` slots."""
+"""What a runner records beside its rollout, as arrays of `T` steps by `N` slots."""
 
 from __future__ import annotations
 

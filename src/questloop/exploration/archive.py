@@ -1,4 +1,4 @@
-"""The archive of restart states: return to where few have been, then explore from there.
+"""The archive of restart states: episodes return to rarely seen places and explore from there.
 
 Source: Ecoffet, Huizinga, Lehman, Stanley, Clune 2021, "First return, then explore". The trainer holds one
 `Archive`; each runner explores with an `Explorer` on it and hands back a `Delta`; the trainer merges the

@@ -1,4 +1,4 @@
-"""What the archive of restart states tells apart."""
+"""The cells by which the archive tells places apart: room and milestones."""
 
 from __future__ import annotations
 

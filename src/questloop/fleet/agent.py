@@ -1,4 +1,4 @@
-"""Calls of the runner on a machine: JSON in, JSON out, the runner's file put there where it is missing."""
+"""Calls the runner program on a machine, JSON in and JSON out, and installs it where it is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts: who watches them, how long their runner may go on alone, and how they end.
+"""Attempts of jobs: who watches each, how long its runner may go on alone, and how it ends.
 
 The order of writes makes every crash harmless:
 

@@ -1,4 +1,4 @@
-"""Wake-ups over NATS. The database is the queue: a message only says that looking is worth while.
+"""Wakes dispatchers over NATS; the database is the queue, so a lost message costs only time.
 
 Messages on `jobs.new` hold a job id. The stream JOBS keeps them, also those of plain publishes, until one
 dispatcher has read and acknowledged each. With no server at hand the fleet works on, a sweep slower.

@@ -1,4 +1,4 @@
-"""Claiming slots for jobs, and giving them back.
+"""Claims slots of machines for jobs, and gives them back.
 
 Locks are taken in the order job, machine, slots. A machine's row is locked before its slots change, so that
 `available_gpus` is recounted from committed facts; a machine that another process holds is passed over.

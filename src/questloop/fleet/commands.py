@@ -1,4 +1,4 @@
-"""From a job's row to what its machine runs. Everything a user wrote stays one literal argument."""
+"""Builds the command that a machine runs for a job; everything a user wrote stays one argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a job is where it is, in sentences for the person who waits for it."""
+"""Explains in sentences why a job is not running, or why it failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an attempt failed, told from how its process ended and from the end of its log."""
+"""Finds out why an attempt failed, from how its process ended and the end of its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs: where a status changes (a claim on PostgreSQL apart: `taking.py`), and what users do to jobs."""
+"""Jobs: submitting, cancelling, retrying, and every change of a job's status."""
 
 from __future__ import annotations
 

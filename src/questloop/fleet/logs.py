@@ -1,4 +1,4 @@
-"""Logs of jobs on this machine: `{job_id}.log`, one attempt after the other.
+"""The logs of jobs on this machine, one file per job, one attempt after the other.
 
 The position that an attempt's log has been read to is the file's own size, so a crash loses nothing and
 repeats nothing. Where attempts begin stands in a small file beside it.

@@ -1,4 +1,4 @@
-"""Machines: adding, trusting, draining and removing them, and writing down what a poll saw."""
+"""Machines: adding, trusting, draining and removing them, and recording what a poll saw."""
 
 from __future__ import annotations
 

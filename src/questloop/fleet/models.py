@@ -1,4 +1,4 @@
-"""Tables of the fleet.
+"""The tables of the fleet's database.
 
 Every column that a person need not think about has a default in the database, so that inserting a row is
 enough to add a machine (`name`, `ip_address`, `user`, `ssh_key_path`) or to queue a job (`job_id` and what it

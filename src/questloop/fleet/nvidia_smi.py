@@ -1,4 +1,4 @@
-"""What `nvidia-smi` prints, in all its moods. A GPU is healthy only if all that is needed is told."""
+"""Parses `nvidia-smi`; a GPU counts as healthy only if everything that is needed is reported."""
 
 from __future__ import annotations
 

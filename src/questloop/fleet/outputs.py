@@ -1,4 +1,4 @@
-"""What goes to a machine before a job and comes back after it."""
+"""Copies files to a machine before a job and its output back afterwards."""
 
 from __future__ import annotations
 

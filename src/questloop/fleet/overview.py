@@ -1,4 +1,4 @@
-"""Where the jobs of the fleet ran: the machines of attempts, by the database."""
+"""Looks up in the database on which machines attempts of jobs ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which slots of which machine a job is put on: pure functions over what is free."""
+"""Chooses the slots and the machine for a job: pure functions over what is free."""
 
 from __future__ import annotations
 

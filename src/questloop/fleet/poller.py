@@ -1,4 +1,4 @@
-"""The GPU poller: asks every machine every few seconds and writes down what it sees, never a claim.
+"""The GPU poller: asks every machine regularly and records what it sees, never a claim.
 
 A machine that does not answer holds up no other: each has at most one poll under way, and the next round
 leaves out those that still wait.

@@ -1,4 +1,4 @@
-"""The requeue manager: jobs that failed, were lost, or have waited too long go back to the queue.
+"""The requeue manager: jobs that failed, were lost, or waited too long go back to the queue.
 
 Each scan reads candidates and then moves them one by one under the condition that nothing has changed since;
 a job that completes in between stays completed.

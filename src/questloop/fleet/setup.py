@@ -1,4 +1,4 @@
-"""Putting Python packages on a machine, and looking whether it is fit for jobs."""
+"""Installs Python packages on a machine, and checks whether it is fit for jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every state and reason of the fleet, and which changes of state there are."""
+"""Every state and reason of the fleet, and which changes of state are allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting attempts on their machines and seeing them to their end.
+"""Starts attempts on their machines and watches them to their end.
 
 Everything here may be interrupted at any point and done again by another dispatcher: what is true stands on
 the machine and in the database, and `watch` compares the two.

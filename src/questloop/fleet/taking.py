@@ -1,4 +1,4 @@
-"""What a claim writes on PostgreSQL, in one statement and so in one round trip.
+"""Writes a claim on PostgreSQL in one statement, and so in one round trip.
 
 All parts of it see the database as it was when it began, so it is sent once the machine's row is locked: from
 then on nobody else changes the machine's slots. A part sees nothing of what another writes; that is why the

@@ -1,4 +1,4 @@
-"""How a machine is reached: by SSH with its host key verified, or as a child process on this machine.
+"""Reaches a machine: by SSH with its host key verified, or as a child process on this machine.
 
 A command is a list of arguments and never holds what a user wrote: requests travel on standard input. Over
 SSH the list is quoted once, for the login shell that the server puts in between.

@@ -1,4 +1,4 @@
-"""Everything on one machine: NATS, database, poller, dispatcher, requeue manager, and this machine itself."""
+"""Runs the whole fleet on one machine: NATS, database, poller, dispatcher and requeue manager."""
 
 from __future__ import annotations
 

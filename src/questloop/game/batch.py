@@ -1,4 +1,4 @@
-"""N emulators of one ROM in one process."""
+"""Steps `N` emulators of one ROM in one process."""
 
 from __future__ import annotations
 

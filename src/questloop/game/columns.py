@@ -1,4 +1,4 @@
-"""What a step means: every field that rewards, observation and planner read, as arrays over slots.
+"""The decoded state of `N` games as arrays: what rewards, observation and planner read.
 
 A profile decodes `taps` u8[N, K] into `Columns` once a vector step. Arrays are read-only views or fresh
 arrays; they stay valid when the next step overwrites the taps.

@@ -1,4 +1,4 @@
-"""One headless PyBoy."""
+"""One Game Boy Color emulator without a window (PyBoy)."""
 
 from __future__ import annotations
 

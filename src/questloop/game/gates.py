@@ -1,4 +1,4 @@
-"""Sanity gates: random play tells within a minute whether the taps read what they are named for.
+"""Sanity checks: a minute of random play shows whether the memory taps read what they are named for.
 
 A wrong address costs a night of training; here it is a finding with its reason. Ranges are tested only while
 the player has control, since a game may hold anything in memory while it loads.

@@ -1,4 +1,4 @@
-"""A game's guide: the booklet that comes with it, read by people, language models and the embedded reader.
+"""A game's guide: the booklet that comes with it, read by people, language models and the planner.
 
 A guide is one Markdown text. Two of its sections have a fixed form, so that no second copy is needed for
 programs: `## Places`, a list of rooms and how they connect, and `## Aims`, a table of what to do in order.

@@ -1,4 +1,4 @@
-"""Recorded inputs as text: one `ACTION FRAMES` a line, `#` begins a comment.
+"""Recorded inputs as text, one `ACTION FRAMES` per line.
 
 # leave the house
 DOWN 48

@@ -1,4 +1,4 @@
-"""Game profiles: what makes a game known to Questloop."""
+"""Game profiles: everything that makes a game known to Questloop."""
 
 from __future__ import annotations
 

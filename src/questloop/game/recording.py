@@ -1,4 +1,4 @@
-"""Frames to a picture or a film: PNG (the last frame), GIF, or MP4 (extra `video`)."""
+"""Writes frames as PNG (the last one), GIF, or MP4 (extra `video`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ROM files, checked before an emulator sees them."""
+"""ROM files, checked before an emulator loads them."""
 
 from __future__ import annotations
 

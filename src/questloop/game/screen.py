@@ -1,4 +1,4 @@
-"""Screens in the Game Boy Color's own 15-bit colours, two bytes a pixel.
+"""Screens in the Game Boy Color's own 15-bit colours, two bytes per pixel.
 
 Nothing is lost of what PyBoy draws with `cgb=True`, whose colours are multiples of 8.
 """

@@ -82,7 +82,7 @@ def load_start_states(
 
 
 def beginnings(rom: Rom, profile: Profile, milestones: bool = False) -> Iterator[StartState]:
-    """The game's own states: its beginning (weight 1) and, on request, one a milestone (weight 0).
+    """The game's own states: its beginning (weight 1) and, on request, one per milestone (weight 0).
 
     Without a walkthrough the only one is power-on.
     """

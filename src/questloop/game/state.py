@@ -1,4 +1,4 @@
-"""GameState: one moment of the game for readers that are not a policy, and its compact JSON."""
+"""One moment of the game for readers other than a policy, and its compact JSON."""
 
 from __future__ import annotations
 

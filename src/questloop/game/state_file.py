@@ -1,4 +1,4 @@
-"""Save states that say what they belong to.
+"""Save states that say which ROM, emulator and memory layout they belong to.
 
 An emulator state is bytes that PyBoy would load into any game. A `SaveState` carries the ROM, the PyBoy
 version and the tap layout it was made with, and its own digest, so that a wrong or cut-off one is refused.

@@ -1,4 +1,4 @@
-"""Functions of single bytes, tabulated.
+"""Lookup tables for functions of single bytes.
 
 What a step means is mostly a function of one byte each: a flag, a packed decimal, a signed height. Tabulated
 they are looked up together, M functions for N rows in three numpy calls, where one call a function and field

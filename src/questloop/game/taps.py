@@ -1,4 +1,4 @@
-"""RAM taps: which bytes of a game are read every step, and where they stand in a row.
+"""Memory taps: which bytes of a game are read at every step, and where they stand in a row.
 
 A row is `u8[K]`: the bytes of all taps of a layout, in order. `operator.itemgetter` over PyBoy's memory view
 fetches them in one call: 0.025 us a byte, banked or not, where a slice costs 0.36 us and 0.029 us a byte, and

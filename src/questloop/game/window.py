@@ -1,4 +1,4 @@
-"""Play by hand in a window."""
+"""Plays the game by hand in a window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of the training script: its own and all of TRL's GRPO configuration, as flags or YAML."""
+"""The arguments of GRPO training: its own and all of TRL's, as flags or YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running job leaves behind: lines on stdout, metrics, samples, whole checkpoints, a clean stop."""
+"""What a training job writes while it runs: progress lines, metrics, samples and checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which checkpoint of a run is whole, and whether a run in a folder is the one that is asked for.
+"""Finds whole checkpoints of a run, and checks that a folder holds the run that is asked for.
 
 A checkpoint folder counts when `complete.json` is in it, which is written last and lists every file with its
 size: whatever was cut off while it was written is passed over.

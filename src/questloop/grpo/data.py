@@ -1,4 +1,4 @@
-"""Rows of a training set from JSON, JSONL, CSV, Parquet, a folder of them, or a name on the hub."""
+"""Reads the rows of a training set from JSON, JSONL, CSV, Parquet, a folder, or a hub dataset."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _read_json(path: Path) -> list[Any]:
         document = json.loads(path.read_text("utf-8-sig"))
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            raise BadDataError(f"{path}: several documents; name it .jsonl if it has one a line") from None
+            raise BadDataError(f"{path}: several documents; name it .jsonl if it has one per line") from None
         raise BadDataError(f"{path}: not JSON: {error}") from None
     except UnicodeDecodeError:
         raise

@@ -1,4 +1,4 @@
-"""GGUF, the format of the local judge server: a quantised model made trainable, an adapter servable."""
+"""Converts to and from GGUF, the format of the local judge server."""
 
 from __future__ import annotations
 

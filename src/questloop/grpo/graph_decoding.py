@@ -1,4 +1,4 @@
-"""Completions by CUDA graphs: a decoding step is recorded once a batch and replayed for every token.
+"""Generates completions by CUDA graphs: a decoding step is recorded once per batch and replayed.
 
 A small model spends its decoding in launching kernels, hundreds a token; a replay is one launch. The step
 works on tensors that stay where they are, which a growing cache does not. Without a GPU the same steps run

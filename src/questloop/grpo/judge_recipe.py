@@ -1,4 +1,4 @@
-"""The settings by which a small language model learns to judge; docs/explanation/judge-recipe.md says why."""
+"""The settings with which a small language model learns to judge (docs/explanation/judge-recipe.md)."""
 
 from __future__ import annotations
 

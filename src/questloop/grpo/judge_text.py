@@ -1,4 +1,4 @@
-"""A segment's summary in fewer words, for a model of which every question is read whole.
+"""Shortens a segment's summary, for a model whose context must hold the whole question.
 
 What is zero, what did not change and when it happened says little about what follows, and takes two thirds of
 the tokens.

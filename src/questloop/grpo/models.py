@@ -1,4 +1,4 @@
-"""Loading the model to train: plain, with a LoRA adapter, or through Unsloth."""
+"""Loads the model to train: plain, with a LoRA adapter, or through Unsloth."""
 
 from __future__ import annotations
 

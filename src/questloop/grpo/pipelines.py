@@ -1,4 +1,4 @@
-"""From raw rows to prompts: `generic`, `deepseek` (reasoning, then answer) or the user's `module:function`.
+"""Turns raw rows into prompts: `generic`, `deepseek` or the user's own `module:function`.
 
 A pipeline takes one row and returns a row with `prompt` (text or messages), `answer` where there is one, and
 every other column as it was; None drops the row.

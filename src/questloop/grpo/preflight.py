@@ -1,4 +1,4 @@
-"""Everything that can be known before the model's weights load: a mistake costs seconds, not a GPU hour."""
+"""Checks a training job before the model's weights load, so that a mistake costs seconds."""
 
 from __future__ import annotations
 

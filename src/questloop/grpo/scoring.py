@@ -1,4 +1,4 @@
-"""Reward functions by name, checked on every call and, where asked, run under a time limit.
+"""Finds reward functions by name and checks every call, under a time limit if asked to.
 
 A reward function has the signature `f(prompts, completions, **columns) -> list[float | None]`, one value a
 completion; None abstains.

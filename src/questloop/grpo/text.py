@@ -1,4 +1,4 @@
-"""Text inside prompts and completions: plain or messages, sections and final answers."""
+"""Reads text inside prompts and completions: plain or messages, sections and final answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GRPO training script: check, warm start where asked for, train, save; ends with an `ExitCode`."""
+"""The GRPO training script: check, warm start if asked for, train, save."""
 
 from __future__ import annotations
 

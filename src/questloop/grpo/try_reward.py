@@ -1,4 +1,4 @@
-"""Score a file of completions, to see what a reward does before a GPU hour is spent on it."""
+"""Scores a file of completions, to see what a reward does before a GPU is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short supervised phase before GRPO, for tasks that a model does not hit upon by sampling."""
+"""A short supervised phase before GRPO, for tasks that a model does not solve by sampling alone."""
 
 from __future__ import annotations
 

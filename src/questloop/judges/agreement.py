@@ -1,4 +1,4 @@
-"""How far judges agree with one another, and with what happened next."""
+"""Measures how far judges agree with one another, and with what happened next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores as probabilities: what calibrated scores are worth on episodes that the calibration did not see.
+"""Turns scores into probabilities, measured on episodes that the calibration did not see.
 
 The curves themselves are not kept. One that rises leaves the order of scores as it is, and order is all that
 preferences take from them.

@@ -1,4 +1,4 @@
-"""States of a segment to a short text within a token budget. The only module here that reads state keys.
+"""Summarises the states of a segment as a short text within a token budget.
 
 Rewards are never read, so no judge can see them.
 """

@@ -1,4 +1,4 @@
-"""Key pictures of a segment on one labelled sheet."""
+"""Draws the key pictures of a segment on one labelled sheet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three judges' scores into one line."""
+"""Combines the scores of three judges into one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge pass over an epoch: resumable, parallel, each prompt judged once a fingerprint."""
+"""The judge pass over an epoch: resumable, parallel, and each prompt judged only once."""
 
 from __future__ import annotations
 

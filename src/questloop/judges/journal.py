@@ -1,4 +1,4 @@
-"""What a pass has judged so far, kept in the store as it goes.
+"""Keeps what a pass has judged so far in the store, so that it can resume.
 
 An answer's key is its epoch, judge, fingerprint and the hash of its prompt, so the journal of a killed pass
 is the cache of every later one.

@@ -1,4 +1,4 @@
-"""JSON lines: a file of models, one a line."""
+"""Writes and reads files of JSON lines, one model per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges at work: what each is asked, in which order, and what it has answered."""
+"""Runs the judges of a pass: what each is asked, in which order, and what it has answered."""
 
 from __future__ import annotations
 

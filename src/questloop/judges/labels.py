@@ -1,4 +1,4 @@
-"""A person's scores of segments, so that users can measure judges against themselves."""
+"""A person's scores of segments, against which judges can be measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of two segments is better, asked in both orders: another source of preferences.
+"""Asks which of two segments is better, in both orders: another source of preferences.
 
 Every pair is asked as (a, b) and as (b, a); `p = (p(a, b) + 1 - p(b, a)) / 2`. Where the two orders
 contradict each other the judge follows the order, not the play, and the pair is a tie.

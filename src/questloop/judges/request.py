@@ -1,4 +1,4 @@
-"""A segment made ready for the judges, and the messages that a judge gets of it."""
+"""Prepares a segment for the judges, and builds the messages that a judge receives."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def judge_fingerprint(judge: Judge, model: str, images: bool, votes: int, scorer
 
 
 def prompt_tokens(judge: Judge, cases: Sequence[Case], images: bool) -> float:
-    """Mean prompt tokens a request, roughly."""
+    """Mean prompt tokens per request, roughly."""
     fixed = compressing.estimate_tokens(judge.prompt)
     fixed += PICTURE_TOKENS if judge.pictures and images else 0
     return fixed + sum(compressing.estimate_tokens(case.text) for case in cases) / max(len(cases), 1)

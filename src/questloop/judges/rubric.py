@@ -1,4 +1,4 @@
-"""Who judges what, by which prompt, and the fingerprint of all that decides a score."""
+"""Which judge scores what, by which prompt, and the fingerprint of everything that decides a score."""
 
 from __future__ import annotations
 

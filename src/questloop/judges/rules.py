@@ -1,4 +1,4 @@
-"""The rule-based judge: scores by arithmetic on the text and the picture that a language model would get.
+"""The rule-based judge: scores by arithmetic on the text and picture that a language model would receive.
 
 It knows nothing else: no rewards, no outcomes, no files. Its three roles look at different things (the state
 judge at the hero and its ways, the puzzle judge at puzzles and enemies, the vision judge at places and harm),

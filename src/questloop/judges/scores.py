@@ -1,4 +1,4 @@
-"""A line of `scores.jsonl`, and reading the file back."""
+"""The lines of `scores.jsonl`: what every judge said of a segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which segments a pass judges.
+"""Selects the segments that a pass judges when a budget leaves some out.
 
 Policy: segments are put into terciles of novelty and of return, nine cells; cells are served in turn, so a
 rare kind of play is judged as often as the common one; within a cell the episode judged least so far comes

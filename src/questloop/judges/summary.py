@@ -1,4 +1,4 @@
-"""`summary.json`: what a judge pass did and how far it can be trusted."""
+"""The summary of a judge pass, `summary.json`: what was judged and how far it can be trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""M samples of one judge, and the median of those that count."""
+"""Samples a judge several times and takes the median of the valid votes."""
 
 from __future__ import annotations
 

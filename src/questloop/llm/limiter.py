@@ -1,4 +1,4 @@
-"""How many requests a server gets at once."""
+"""Limits how many requests a server gets at once."""
 
 from __future__ import annotations
 

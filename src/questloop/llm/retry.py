@@ -1,4 +1,4 @@
-"""When to ask again."""
+"""Decides when a failed request is repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON out of a model's text: strict where the server enforced a schema, tolerant where it did not."""
+"""Reads JSON from a model's text: strictly where the server enforced a schema, else tolerantly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a run whole? What the store's own audit checks, and what the stages made of each other.
+"""Audits a run: the store's own audit, and the lineage between the results of its stages.
 
 The store's audit follows commits, hashes and ids. Here stand the documents that only their own rooms can
 read: scores, summaries, reward models and checkpoints, and the lineage from segment to score to reward model

@@ -1,4 +1,4 @@
-"""What every stage of a run works with."""
+"""What every stage of a run works with: settings, store, lease and run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees of a running loop, and `progress.json` for everyone else."""
+"""Shows a running loop in the terminal, and writes `progress.json` for other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An epoch's segments as the judges want them, and the judges as the settings want them."""
+"""Runs a judge pass over an epoch with the judges that the settings choose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop: rollouts, judges, reward model, and on to the next epoch. Resumes where it stopped."""
+"""The training loop: rollouts, judges, reward model, next epoch; it resumes where it stopped."""
 
 from __future__ import annotations
 

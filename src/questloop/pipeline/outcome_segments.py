@@ -1,4 +1,4 @@
-"""Judged segments out of a store: what judges that learn are trained on, and measured by."""
+"""Reads segments whose outcome is known, to train judges and to measure them."""
 
 from __future__ import annotations
 

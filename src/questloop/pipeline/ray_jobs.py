@@ -1,4 +1,4 @@
-"""Drive epochs by jobs on a Ray cluster: submit a stage, follow it, submit it again where that may help.
+"""Drives epochs by jobs on a Ray cluster: submits a stage, follows it, and retries it where that helps.
 
 A job runs the same command as a user would, under the environment of the cluster's head. What a stage wrote
 counts by its commit, so a job that was killed is run again, and a driver that was killed takes up the job

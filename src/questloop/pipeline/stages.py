@@ -1,4 +1,4 @@
-"""The three stages of an epoch. Each returns its commit; one that is there already is not run again."""
+"""The three stages of an epoch; each returns its commit, and a committed stage is not repeated."""
 
 from __future__ import annotations
 

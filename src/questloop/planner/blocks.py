@@ -1,4 +1,4 @@
-"""Pushing blocks to where they belong, or out of the way: a search over pushes, as in Sokoban."""
+"""Solves block puzzles: a search over pushes, as in Sokoban."""
 
 from __future__ import annotations
 

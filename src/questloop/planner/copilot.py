@@ -1,4 +1,4 @@
-"""What plays beside the policy: the one interface by which a runner calls takeovers and strategic hints."""
+"""The interface by which a runner calls what plays beside the policy: takeovers and hints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded planner: rules and search over the room model. No language model."""
+"""The embedded planner: rules and search over a model of the room, no language model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays a plan: macros as generators that yield a button every few frames and never tick the emulator."""
+"""Plays a plan: macros as generators that yield buttons and never step the emulator themselves."""
 
 from __future__ import annotations
 

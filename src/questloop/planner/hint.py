@@ -1,4 +1,4 @@
-"""What a planner may answer when it is asked where to go, and what it is asked."""
+"""The form of a strategic hint and of the request for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the planner takes over: a pure state machine with hysteresis, cool-down and a budget."""
+"""Decides when the planner takes over: a pure state machine with hysteresis, cool-down and a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shortest paths in a room. "No path" is a result, not an error."""
+"""Shortest paths in a room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a planner may ask for: a short list of macro actions, checked before anything moves."""
+"""The form of a plan: a short list of macro actions, checked before anything moves."""
 
 from __future__ import annotations
 

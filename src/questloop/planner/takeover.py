@@ -1,4 +1,4 @@
-"""Takeovers of many games side by side: who plays each of them, and by which plan."""
+"""Takeovers of many games side by side: which games the planner plays, and by which plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from questloop.planner.wanted import Wanted
 from questloop.telemetry import metrics
 
 MAX_PLANS = 12
-"""Plans a takeover: an abort is answered by a new plan, until this many have been played."""
+"""Plans per takeover: an abort is answered by a new plan, until this many have been played."""
 
 DONE = "done"  # of a plan: played to its end
 SOLVED, UNAVAILABLE, EPISODE_OVER, CUT = "solved", "unavailable", "episode_over", "cut"

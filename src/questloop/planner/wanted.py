@@ -1,4 +1,4 @@
-"""Which riddles the quest asks for: those that an aim of the game's guide lies in or behind."""
+"""Which puzzles the quest needs: those that an aim of the game's guide lies in or behind."""
 
 from __future__ import annotations
 

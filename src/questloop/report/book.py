@@ -1,4 +1,4 @@
-"""What the dashboard knows of a run: documents of the store, each read once.
+"""Reads a run's documents from the store once each, for pages that many browsers look at.
 
 Commits, manifests and scores never change once they are written, so a page costs the store little more than
 one listing, however many browsers look on. Nothing here writes.

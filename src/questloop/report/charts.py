@@ -1,4 +1,4 @@
-"""Curves of learning, of judges and of reward models."""
+"""The charts of a run: learning curves, judges and reward models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Films of episodes, played again from their inputs; rewards, mode and the judges' scores stand below."""
+"""Films of episodes, played again from their inputs, with rewards, mode and scores below the screen."""
 
 from __future__ import annotations
 

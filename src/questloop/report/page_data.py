@@ -1,4 +1,4 @@
-"""What a page shows of a run, read from the store: curves, maps, milestones, takeovers, segments, models.
+"""What pages show of a run, read from the store: milestones, takeovers, segments, judges, models.
 
 `played` is the reports of epochs, as their rollouts' commits hold them, by epoch.
 """
@@ -126,13 +126,13 @@ def room_maps(
 
 
 def milestones(played: Played) -> list[tuple[str, list[int]]]:
-    """How often each milestone was reached, an epoch a column."""
+    """How often each milestone was reached, a column per epoch."""
     names = dict.fromkeys(name for info in played.values() for name in info["milestones"])
     return [(name, [info["milestones"].get(name, 0) for info in played.values()]) for name in names]
 
 
 def planner(played: Played) -> list[tuple[str, list[int | None]]]:
-    """What the planner did, an epoch a column; none where it was off throughout."""
+    """What the planner did, a column per epoch; none where it was off throughout."""
     plans = [info.get("planner") for info in played.values()]
     hints = [info.get("hints") for info in played.values()]
     totals = [
@@ -181,7 +181,7 @@ def _takeover(record: EpisodeRecord, played: Takeover) -> dict[str, Any]:
 
 
 def _counted(title: str, epochs: list[dict[str, int] | None]) -> list[tuple[str, list[int | None]]]:
-    """A row a name; None where the part was off."""
+    """A row per name; None where the part was off."""
     names = dict.fromkeys(name for counts in epochs if counts for name in counts)
     return [
         (title + name, [None if counts is None else counts.get(name, 0) for counts in epochs])

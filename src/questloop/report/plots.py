@@ -1,4 +1,4 @@
-"""Charts as inline SVG for the report and the dashboard, drawn in a millisecond so that pages can be live.
+"""Draws charts as inline SVG, in a millisecond each, for the report and for live pages.
 
 Colours are CSS classes of the page, so that a chart follows light and dark.
 """
@@ -54,7 +54,7 @@ def line_plot(
 
 
 def reliability_plot(title: str, points: Sequence[tuple[float, float, int]], x_label: str) -> Markup:
-    """Predicted against observed frequencies: a dot a bin, its area the number of cases."""
+    """Predicted against observed frequencies: a dot per bin, its area the number of cases."""
     if not points:
         return Markup('<p class="soft">Too few known outcomes.</p>')
     frame = _Frame((0, 1), (0, 1))

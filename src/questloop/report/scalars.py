@@ -1,4 +1,4 @@
-"""A run's curves as a TensorBoard event file, read from its commits: no process that plays writes them."""
+"""Writes a run's curves as a TensorBoard event file, from its commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The closing table: a row an epoch, read from the commits of its stages."""
+"""The table of a run: one row per epoch, read from the commits of its stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known without a judge: in an episode, states after a milestone are further than those before it."""
+"""What is known without a judge: states after a milestone are further than those before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimisation: Bradley-Terry on segments, for all members of the ensemble side by side."""
+"""Fits the reward model: Bradley-Terry on segments, all members of the ensemble side by side."""
 
 from __future__ import annotations
 

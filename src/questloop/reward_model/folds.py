@@ -1,4 +1,4 @@
-"""Which episodes are held out together, so that no measurement is flattered by what was learned by heart."""
+"""Which episodes are held out together, so that no measurement rewards memorising."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reward model is worth: accuracy with its interval, Brier score, calibration, drift."""
+"""Measures a reward model: accuracy with its interval, Brier score, calibration and drift."""
 
 from __future__ import annotations
 

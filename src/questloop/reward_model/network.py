@@ -1,4 +1,4 @@
-"""The reward model: an ensemble of small networks, its normaliser and its scale, in one file."""
+"""The reward model: an ensemble of small networks with its normaliser and scale, in one file."""
 
 from __future__ import annotations
 

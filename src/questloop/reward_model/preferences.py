@@ -1,4 +1,4 @@
-"""From judges' scores to preferences: which segments are compared, how surely, and which are held out."""
+"""Turns judges' scores into preferences: which segments are compared, and which are held out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training of the reward model on judged segments, and the report on it."""
+"""Trains the reward model on judged segments, and reports on it."""
 
 from __future__ import annotations
 

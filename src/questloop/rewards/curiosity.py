@@ -1,4 +1,4 @@
-"""Curiosity by random network distillation.
+"""Curiosity by random network distillation (RND).
 
 Source: Burda, Edwards, Storkey, Klimov 2018, "Exploration by random network distillation". Observations
 are whitened and clipped, the bonus is divided by the running deviation of its discounted return, and its

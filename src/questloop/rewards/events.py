@@ -1,4 +1,4 @@
-"""Rewards for what happens in the game: each is latched, so nothing is paid twice in an episode."""
+"""Rewards for what happens in the game; each is paid once per episode."""
 
 from __future__ import annotations
 

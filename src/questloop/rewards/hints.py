@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from questloop.game.columns import Columns
 
 HINT_SIZE = 4
-"""Numbers a slot that `seen_by` gives."""
+"""Numbers per slot that `seen_by` gives."""
 
 MOST_PAID = 20
-"""Bonuses an episode."""
+"""Bonuses per episode."""
 
 NO_EDGE = -1
 

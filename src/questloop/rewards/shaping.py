@@ -1,4 +1,4 @@
-"""Potential-based shaping: the reward model's advice, in the one form that keeps the optimal policy."""
+"""Potential-based shaping: the reward model's advice, in the form that keeps the optimal policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every reward is made of."""
+"""The interface of a reward, and helpers for paying each thing once."""
 
 from __future__ import annotations
 

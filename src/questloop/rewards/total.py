@@ -1,4 +1,4 @@
-"""The one place where rewards are summed."""
+"""Sums the weighted rewards of a step."""
 
 from __future__ import annotations
 

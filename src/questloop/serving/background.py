@@ -1,4 +1,4 @@
-"""A web application on a loopback port, in a thread."""
+"""Serves a web application on a loopback port, in a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small real language model on this machine, by llama.cpp: it proves the wire, not the judgement."""
+"""Serves a small language model on this machine by llama.cpp."""
 
 from __future__ import annotations
 

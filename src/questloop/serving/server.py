@@ -1,4 +1,4 @@
-"""A local OpenAI-compatible server, so that the default judge is asked exactly as a real model would be."""
+"""A local OpenAI-compatible server, so that the default judge is asked exactly as a real model is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage's result counts when its commit exists.
+"""Commits: the result of a stage counts once its commit exists.
 
 `epoch_N/commit-{stage}.json` is made once and lists the objects that belong to the result, with size and
 SHA-256. An object that no commit lists is an orphan. A commit of a segment's manifest covers the segment's

@@ -1,4 +1,4 @@
-"""obstore in a forked process.
+"""Keeps obstore usable in a forked process.
 
 obstore runs its requests on threads that belong to the process which made the first one; in a fork of that
 process every call would wait for ever. A fork therefore loads its own copy of the extension, whose threads

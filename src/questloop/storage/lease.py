@@ -1,4 +1,4 @@
-"""One writer a run.
+"""The lease of a run: one process writes a store at a time.
 
 Fences count 1, 2, 3 ...; whoever creates `lease/{fence}.json` first is the writer of that fence. The writer
 renews a heartbeat object that it alone writes. A newer writer appears only where the last one released its

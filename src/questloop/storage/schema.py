@@ -1,4 +1,4 @@
-"""Versions of the store's documents: one that a newer release wrote is refused, not half understood."""
+"""Schema versions of the store's documents; what a newer release wrote is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One object store behind a folder or an S3 endpoint.
+"""The interface of an object store, and opening one by its URL.
 
 Keys are slash-separated names, the same in both. A put is atomic: a reader sees the old object, the new one
 or none, never a part of one.

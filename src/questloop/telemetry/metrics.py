@@ -1,4 +1,4 @@
-"""Every Prometheus metric, by the name it is published under less `questloop_`.
+"""Every Prometheus metric, by its published name less `questloop_`.
 
 They are in prometheus_client's own registry, with those of the process.
 """

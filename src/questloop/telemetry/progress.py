@@ -1,4 +1,4 @@
-"""How far a long task is: bars for a person, `progress.json` for programs."""
+"""Progress of long tasks: bars for a person, `progress.json` for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a rollout and the critic's values to the finished batch the learner is updated with."""
+"""Turns a rollout and the critic's values into the batch that the learner is updated with."""
 
 from __future__ import annotations
 

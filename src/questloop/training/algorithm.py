@@ -1,4 +1,4 @@
-"""PPO under RLlib's Algorithm with a training step of our own."""
+"""PPO as an RLlib Algorithm, with a training step of our own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`RAY_WORKERS=auto` and `ENVS_PER_WORKER=auto`."""
+"""Chooses the numbers of runners and emulators (`RAY_WORKERS=auto`, `ENVS_PER_WORKER=auto`)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Layout:
 
     @property
     def batch_size(self) -> int:
-        """Steps an update: BATCH_SIZE, rounded up to whole vector steps."""
+        """Steps per update: BATCH_SIZE, rounded up to whole vector steps."""
         return self.slots * self.rollout_steps
 
 
 def choose_layout(settings: TrainingSettings, cores: int, memory_mb: float) -> Layout:
     """One runner a core, and as many emulators as memory, the batch and vectorisation's gain allow.
 
-    More than 32 emulators a runner gain nothing; rollouts shorter than 16 steps would leave little to
+    More than 32 emulators per runner gain nothing; rollouts shorter than 16 steps would leave little to
     bootstrap from.
 
     >>> choose_layout(TrainingSettings(), cores=2, memory_mb=8000)

@@ -1,4 +1,4 @@
-"""Checkpoints from which a run goes on exactly, and nothing in them that could run code.
+"""Checkpoints from which a run resumes exactly, in formats that cannot run code.
 
 `policy.safetensors`, `optimizer.safetensors`, `curiosity.safetensors` and `slots.safetensors` hold arrays,
 `state.json` everything else. They are read into a freshly built algorithm. RLlib's own checkpoint directory

@@ -1,4 +1,4 @@
-"""Ray: started here, or joined by RAY_ADDRESS."""
+"""Starts Ray on this machine, or joins the cluster of RAY_ADDRESS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from questloop.training.autoscale import Layout, choose_layout, machine_cores, m
 
 _OBJECT_STORE_BYTES = 400 * 2**20
 _KNOCK_S = 5.0
-# One thread a runner: emulators fill the cores, and a pool in every process would only fight over them.
+# One thread per runner: emulators fill the cores, and a pool in every process would only fight over them.
 _WORKER_ENV = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
 

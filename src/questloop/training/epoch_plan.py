@@ -1,4 +1,4 @@
-"""What an epoch is asked to do, and what it says it did."""
+"""What an epoch is asked to do, and what it reports."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class EpochProgress:
     unique_rooms: int
     places: dict[str, float] = field(default_factory=dict)  # room -> share of the agents
     room_visits: dict[str, int] = field(default_factory=dict)  # steps of the epoch so far in every room
-    curve: tuple[CurvePoint, ...] = ()  # of the epoch so far, one an update
+    curve: tuple[CurvePoint, ...] = ()  # of the epoch so far, one per update
     curriculum: dict[str, Any] | None = None
 
 
@@ -85,7 +85,7 @@ class EpochReport:
     milestones: dict[str, int]  # episodes of this epoch that have reached each, by key
     milestone_steps: dict[str, int]  # step of the run by which an episode had first reached each, this epoch
     room_visits: dict[str, int]  # steps spent in every room entered, by `group:room`
-    curve: tuple[CurvePoint, ...]  # one an update
+    curve: tuple[CurvePoint, ...]  # one per update
 
     losses: dict[str, float]  # means over the updates: policy_loss, vf_loss, entropy, kl, clip_fraction, ...
     curiosity_mean: float | None  # mean intrinsic reward
@@ -100,7 +100,7 @@ class EpochReport:
     planner: dict[str, Any] | None  # takeovers by outcome, steps and plans; None: it is off
     hints: dict[str, Any] | None  # hints by what became of them, and targets reached; None: off
 
-    trajectory_hashes: tuple[str, ...]  # one a slot: observations and actions of the whole run so far
+    trajectory_hashes: tuple[str, ...]  # one per slot: observations and actions of the whole run so far
     segments: int = 0  # exported
     segments_completed: int = 0
     pngs: int = 0

@@ -1,4 +1,4 @@
-"""What happened in an epoch, slot by slot, from the arrays of its rollouts."""
+"""Statistics of an epoch by slot: returns, lengths, rooms, milestones and trajectory hashes."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class RoomMeter:
 
 
 def chain_hashes(previous: list[str], rollout: Rollout) -> list[str]:
-    """A hash a slot of what it saw and did, chained to the hash of its earlier rollouts."""
+    """One hash per slot of what it saw and did, chained to the hash of its earlier rollouts."""
     return [
         sha256(
             bytes.fromhex(digest)

@@ -1,4 +1,4 @@
-"""How far a trained policy comes: whole episodes from one start state, without learning."""
+"""Measures how far a trained policy comes: whole episodes from one start state, without learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the runners' traces to exported segments, across epochs."""
+"""Exports the segments of an epoch from the runners' traces, across epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descending on minibatches, one optimiser at a time or several side by side."""
+"""Gradient descent on minibatches, one optimiser at a time or several side by side."""
 
 from __future__ import annotations
 

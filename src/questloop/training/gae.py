@@ -1,4 +1,4 @@
-"""Generalised advantage estimation on `[T, N]` arrays with slot continuity."""
+"""Generalised advantage estimation on `[T, N]` arrays whose slots continue across rollouts."""
 
 from __future__ import annotations
 

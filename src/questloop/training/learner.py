@@ -1,4 +1,4 @@
-"""RLlib's PPO learner, updated with the finished batch by a plain loop over minibatches."""
+"""The learner: prepares batches, and updates policy, critic and curiosity by minibatches."""
 
 from __future__ import annotations
 

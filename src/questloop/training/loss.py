@@ -1,4 +1,4 @@
-"""The PPO loss."""
+"""The PPO loss of policy and critic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks: one policy and one critic with an extrinsic and an intrinsic head, apart from each other."""
+"""The networks: one policy, and one critic with an extrinsic and an intrinsic value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained policy that only plays: no Ray, no torch, from the arrays of a checkpoint."""
+"""A trained policy that only plays, from the arrays of a checkpoint, without Ray or torch."""
 
 from __future__ import annotations
 

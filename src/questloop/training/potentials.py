@@ -1,4 +1,4 @@
-"""Finding the reward model that a plan names by its digest."""
+"""Finds the reward model that an epoch's plan names by its digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runners hand to the learner: `T` steps of `N` slots."""
+"""The rollout that runners hand to the learner: `T` steps of `N` slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment runner: `T x N` steps of many emulators in one process, synchronously."""
+"""The environment runner: samples `T` steps of `N` emulators in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An epoch's potential: its weight, its rewards, and the critic's change of ground when it changes."""
+"""The shaping of an epoch: its weighted potential, and re-fitting the critic when the potential changes."""
 
 from __future__ import annotations
 

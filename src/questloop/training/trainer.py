@@ -1,4 +1,4 @@
-"""Epochs of one run in one process: Ray, runners and learner are started once."""
+"""The trainer runs the epochs of a run in one process, starting Ray and the runners once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard as a web application: its groups of pages, what it answers to errors, and who may ask."""
+"""The dashboard as a web application: its groups of pages, error pages, and who may ask."""
 
 from __future__ import annotations
 

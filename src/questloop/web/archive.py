@@ -1,4 +1,4 @@
-"""The archive of restart states by room, from the index that an epoch's checkpoint holds."""
+"""The dashboard's data about the archive of restart states, by room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The labelling page, on which a person scores judged segments; whoever has the token may write."""
+"""The labelling page, on which a person scores judged segments; writing needs the token."""
 
 from __future__ import annotations
 

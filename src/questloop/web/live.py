@@ -1,4 +1,4 @@
-"""The run's progress as JSON and as a stream of server-sent events, which keeps open pages up to date."""
+"""The run's progress as JSON and as server-sent events, which keep open pages up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers to requests for a part of a film, by which browsers wind it."""
+"""HTTP Range responses, so that browsers can seek in films."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The map: rooms with their visits, the agents in them now, and pictures out of exported segments."""
+"""The dashboard's map: rooms with their visits, the agents in them now, and pictures of them."""
 
 from __future__ import annotations
 

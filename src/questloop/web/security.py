@@ -1,4 +1,4 @@
-"""What every reply of the dashboard carries, and who may write."""
+"""Security headers of every reply, and the check of the token that allows writing."""
 
 from __future__ import annotations
 

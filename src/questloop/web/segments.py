@@ -1,4 +1,4 @@
-"""Segments in pages: in order, as cards, and frame by frame."""
+"""Lists of segments for the dashboard: sorted, as cards, and frame by frame."""
 
 from __future__ import annotations
 

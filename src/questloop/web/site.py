@@ -1,4 +1,4 @@
-"""What every page of the dashboard is made from: the run's documents, and the templates that show them."""
+"""What every page of the dashboard uses: the run's documents and the templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run by Alembic; `Database.migrate` hands the connection over."""
+"""The entry point of Alembic; `Database.migrate` hands the connection over."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""Mossgrove, the bundled game. It keeps its state where Oracle of Seasons does."""
+"""The profile of Mossgrove, the bundled game, which keeps its state where Oracle of Seasons does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the shared memory map to `Columns`."""
+"""Decodes rows of the memory map of Oracle of Seasons into `Columns`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory map of Oracle of Seasons (USA), which Mossgrove shares: taps and how they decode."""
+"""The memory map of Oracle of Seasons (USA), which Mossgrove shares."""
 
 from __future__ import annotations
 

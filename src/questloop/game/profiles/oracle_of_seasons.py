@@ -1,4 +1,4 @@
-"""Oracle of Seasons (USA), played from the user's own ROM."""
+"""The profile of Oracle of Seasons (USA), played from the user's own ROM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rooms of Oracle of Seasons (USA) are made of, by collision mode, and its puzzle rooms.
+"""The terrain of Oracle of Seasons (USA) by collision mode, and its puzzle rooms.
 
 Facts from a public disassembly (Stewmath/oracles-disasm: tile properties, room objects, dungeon scripts),
 tested on a stand-in of our own (`games/standin`) and on no ROM of the game.

@@ -1,4 +1,4 @@
-"""First schema: machines, slots, jobs, attempts, claims and events."""
+"""The first schema: machines, slots, jobs, attempts, claims and events."""
 
 import time
 
