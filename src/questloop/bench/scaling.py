@@ -30,7 +30,7 @@ class Sleeper(Corridor):
 
 
 def sampling_rates(runner_counts: tuple[int, ...], rounds: int) -> dict[int, tuple[list[float], list[float]]]:
-    """Steps per second of sampling, and the driver's milliseconds per batch beside it, by number of runners."""
+    """Steps per second of sampling, and the driver's milliseconds per batch, by number of runners."""
     size = 128
     if ray.is_initialized():
         ray.shutdown()
