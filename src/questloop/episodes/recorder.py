@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from questloop.episodes.boundary import Boundary, ends_episode
+from questloop.episodes.open_episode import OpenEpisode
 from questloop.episodes.png import decode_screen, encode_png
-from questloop.episodes.replays import Replay, scripts_from_json, scripts_to_json
+from questloop.episodes.replays import Replay
 from questloop.episodes.segment import (
     SEGMENT_FRAMES,
     EpisodeOutcome,
@@ -22,7 +22,6 @@ from questloop.episodes.segment import (
     SegmentEntry,
     milestone_names,
 )
-from questloop.episodes.takeover import Takeover
 from questloop.episodes.trace import EpisodeStart, Trace
 from questloop.errors import BadDataError
 from questloop.game.screen import Screen
@@ -32,58 +31,6 @@ _STATE_VERSION = 1
 _COLUMNS = ("action", "mode", "taps", "obs", "reward_parts")
 _INPUTS = ("action", "mode")
 _ENDS = {Boundary.TERMINATED: EpisodeOutcome.TERMINATED, Boundary.TRUNCATED: EpisodeOutcome.TRUNCATED}
-
-
-@dataclass
-class _Episode:
-    """An episode that is being recorded."""
-
-    id: EpisodeId
-    epochs: list[int]
-    start: EpisodeStart
-    seen: int  # bitmask of milestones, those of the start state included
-    steps: int = 0
-    raw_return: float = 0.0
-    milestones: dict[str, int] = field(default_factory=dict)
-    entries: dict[str, SegmentEntry] = field(default_factory=dict)
-    outcome: EpisodeOutcome = EpisodeOutcome.RUNNING
-    action: bytearray = field(default_factory=bytearray)
-    mode: bytearray = field(default_factory=bytearray)
-    scripts: dict[int, bytes] = field(default_factory=dict)
-    reloads: list[int] = field(default_factory=list)
-    last_taps: str = ""
-    takeovers: list[Takeover] = field(default_factory=list)
-    recorded: int = 0  # steps whose inputs its saved state holds
-
-    def record(self) -> EpisodeRecord:
-        return EpisodeRecord(
-            id=str(self.id),
-            run=self.id.run,
-            epochs=tuple(self.epochs),
-            slot=self.id.slot,
-            seed=self.start.seed,
-            start_state=self.start.state,
-            steps=self.steps,
-            raw_return=self.raw_return,
-            outcome=self.outcome,
-            milestones=dict(self.milestones),
-            segments=tuple(self.entries.values()),
-            takeovers=tuple(self.takeovers),
-        )
-
-    def replay(self) -> Replay:
-        return Replay(
-            episode_id=str(self.id),
-            start_state=self.start.state,
-            action=np.frombuffer(bytes(self.action), np.uint8),
-            mode=np.frombuffer(bytes(self.mode), np.uint8),
-            scripts=dict(self.scripts),
-            reloads=tuple(self.reloads),
-            raw_return=self.raw_return,
-            outcome=self.outcome,
-            milestones=dict(self.milestones),
-            last_taps=self.last_taps,
-        )
 
 
 class Recorder:
@@ -110,8 +57,8 @@ class Recorder:
         self._reward_names, self._milestone_names = reward_names, milestone_names
         self._first_slot = first_slot
         self._ordinals = [0] * slots
-        self._episodes: list[_Episode | None] = [None] * slots
-        self._ended: list[_Episode] = []
+        self._episodes: list[OpenEpisode | None] = [None] * slots
+        self._ended: list[OpenEpisode] = []
         self._open: dict[str, NDArray[Any]] = {}  # [slots, SEGMENT_FRAMES, ...]
         self._filled = [0] * slots
         self._frames: list[dict[int, Screen]] = [{} for _ in range(slots)]
@@ -170,7 +117,7 @@ class Recorder:
             "ordinals": self._ordinals,
             "filled": self._filled,
             "reached": self._reached,
-            "episodes": [episode and _episode_to_json(episode) for episode in self._episodes],
+            "episodes": [episode and episode.to_json() for episode in self._episodes],
             "pictures": [(slot, step, len(png)) for slot, step, png in pictures],
         }
         state: dict[str, NDArray[Any]] = {
@@ -204,7 +151,7 @@ class Recorder:
                 )
         self._ordinals, self._filled = meta["ordinals"], meta["filled"]
         self._reached = [tuple(names) for names in meta["reached"]]
-        self._episodes = [item and _episode_from_json(item) for item in meta["episodes"]]
+        self._episodes = [item and OpenEpisode.from_json(item) for item in meta["episodes"]]
         for name in _INPUTS:
             self._restore_inputs(name, state.get(f"inputs_{name}", np.zeros(0, np.uint8)).tobytes())
         for name in _COLUMNS:
@@ -245,7 +192,7 @@ class Recorder:
                 ends.pop(0)
             at = stop
 
-    def _episode_at(self, trace: Trace, t: int, slot: int, done: list[Segment]) -> _Episode:
+    def _episode_at(self, trace: Trace, t: int, slot: int, done: list[Segment]) -> OpenEpisode:
         """The episode that step `t` belongs to; a new one where it is a first step."""
         episode = self._episodes[slot]
         if trace.episode_step[t, slot] != 0:
@@ -258,7 +205,7 @@ class Recorder:
             if self._filled[slot]:
                 done.append(self._cut(slot, episode))
             self._end(slot, episode)
-        episode = _Episode(
+        episode = OpenEpisode(
             id=EpisodeId(self._run, self.epoch, self._first_slot + slot, self._ordinals[slot]),
             epochs=[self.epoch],
             start=trace.starts.get((t, slot), EpisodeStart()),
@@ -269,7 +216,7 @@ class Recorder:
         return episode
 
     def _append(
-        self, trace: Trace, at: int, stop: int, slot: int, episode: _Episode, pictures: dict[int, Screen]
+        self, trace: Trace, at: int, stop: int, slot: int, episode: OpenEpisode, pictures: dict[int, Screen]
     ) -> None:
         """Take steps `at` to `stop` of a slot into its open segment."""
         first = self._filled[slot]
@@ -289,7 +236,7 @@ class Recorder:
                 episode.scripts[int(trace.episode_step[t, slot])] = script
         episode.last_taps = hashlib.sha256(trace.taps[stop - 1, slot].tobytes()).hexdigest()
 
-    def _note_milestones(self, trace: Trace, at: int, stop: int, slot: int, episode: _Episode) -> None:
+    def _note_milestones(self, trace: Trace, at: int, stop: int, slot: int, episode: OpenEpisode) -> None:
         held = trace.milestones[at:stop, slot]
         if not int(np.bitwise_or.reduce(held)) & ~episode.seen:
             return
@@ -299,7 +246,7 @@ class Recorder:
             episode.milestones |= dict.fromkeys(new, int(trace.episode_step[at + offset, slot]))
             self._reached[slot] += new
 
-    def _cut(self, slot: int, episode: _Episode) -> Segment:
+    def _cut(self, slot: int, episode: OpenEpisode) -> Segment:
         """Turn the open segment of a slot into one of its own."""
         count = self._filled[slot]
         rows = {name: self._open[name][slot, :count].copy() for name in _COLUMNS}
@@ -326,11 +273,11 @@ class Recorder:
         self._filled[slot], self._frames[slot], self._reached[slot] = 0, {}, ()
         return segment
 
-    def _end(self, slot: int, episode: _Episode) -> None:
+    def _end(self, slot: int, episode: OpenEpisode) -> None:
         self._ended.append(episode)
         self._episodes[slot] = None
 
-    def _touched(self) -> list[_Episode]:
+    def _touched(self) -> list[OpenEpisode]:
         going_on = [episode for episode in self._episodes if episode and self.epoch in episode.epochs]
         return [*self._ended, *going_on]
 
@@ -370,40 +317,3 @@ class Recorder:
             raise ValueError(
                 f"trace: slot {slot} is at episode step {step[t, slot]} at row {t}, which does not follow"
             )
-
-
-def _episode_to_json(episode: _Episode) -> dict[str, Any]:
-    return {
-        "id": str(episode.id),
-        "epochs": episode.epochs,
-        "start": asdict(episode.start),
-        "seen": episode.seen,
-        "steps": episode.steps,
-        "raw_return": episode.raw_return,
-        "milestones": episode.milestones,
-        "entries": [entry.model_dump(mode="json") for entry in episode.entries.values()],
-        "recorded": len(episode.action),
-        "scripts": scripts_to_json(episode.scripts),
-        "reloads": episode.reloads,
-        "last_taps": episode.last_taps,
-        "takeovers": [each.model_dump(mode="json") for each in episode.takeovers],
-    }
-
-
-def _episode_from_json(item: dict[str, Any]) -> _Episode:
-    entries = [SegmentEntry.model_validate(entry) for entry in item["entries"]]
-    return _Episode(
-        id=EpisodeId.parse(item["id"]),
-        epochs=item["epochs"],
-        start=EpisodeStart(**item["start"]),
-        seen=item["seen"],
-        steps=item["steps"],
-        raw_return=item["raw_return"],
-        milestones=item["milestones"],
-        entries={entry.segment_id: entry for entry in entries},
-        recorded=item.get("recorded", 0),
-        scripts=scripts_from_json(item.get("scripts", {})),
-        reloads=[*item.get("reloads", []), item["steps"]],
-        last_taps=item.get("last_taps", ""),
-        takeovers=[Takeover.model_validate(each) for each in item.get("takeovers", ())],
-    )

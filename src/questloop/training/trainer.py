@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -68,71 +69,38 @@ class Trainer:
         """Collect and learn from the planned steps, export, write the checkpoint, report."""
         self._go_to(plan)
         began = time.perf_counter()
-        shaper = self._shaper(plan)
-        learner = self.algorithm.learner
-        learner.set_shaper(shaper)
-        exploration = self.settings.exploration
-        learner.demonstrations = demonstrations(self.store, plan.epoch, exploration.awr_top_k)
-        learner.sil_coef = exploration.sil_coef
-        self._meter.start_epoch()
-        self._rooms = RoomMeter()
-        milestone_steps: dict[str, int] = {}
-        self._losses = Averages()
-        self._copilots: dict[str, CopilotReport] = {}
-        self._exports.start_epoch(plan)
-        self.algorithm.guidance = Guidance(self._archive, self._curriculum)
-        step, updates, lost = plan.step_start, 0, 0
-        curve: list[CurvePoint] = []
-        while step < plan.step_end:
-            update = self.algorithm.step_once(self._steps_of_next(plan.step_end - step))
+        shaper = self._begin(plan)
+        tally = self._tally = _Tally(plan.step_start)
+        while tally.step < plan.step_end:
+            update = self.algorithm.step_once(self._steps_of_next(plan.step_end - tally.step))
             self._take_in(update)
-            step += update.rollout.action.size
-            for name, episodes in self._rooms.milestone_counts(self.world.milestones).items():
-                if episodes:
-                    milestone_steps.setdefault(name, step)
-            curve.append(self._curve_point(step, update))
-            updates += 1
-            lost += len(update.lost)
             if progress is not None:
-                progress(self._progress(plan, step, time.perf_counter() - began, curve))
+                progress(self._progress(plan, time.perf_counter() - began))
         seconds = time.perf_counter() - began
-        copilots = {name: report.to_json() for name, report in self._copilots.items()}
         exported = self._exports.finish_epoch()
-        objects = [*exported.objects, *self._write(plan, step)]
+        objects = (*exported.objects, *self._write(plan, tally.step))
         self._at = (plan.run, plan.epoch)
         return EpochReport(
             run=plan.run,
             epoch=plan.epoch,
             step_start=plan.step_start,
-            step_end=step,
+            step_end=tally.step,
             seconds=seconds,
-            steps_per_second=(step - plan.step_start) / max(seconds, 1e-9),
-            updates=updates,
-            runners_lost=lost,
-            **self._meter.summary(),
-            unique_rooms=len(self._rooms.room_steps),
-            unique_rooms_per_episode=self._rooms.rooms_per_episode,
-            milestones=self._rooms.milestone_counts(self.world.milestones),
-            milestone_steps=milestone_steps,
-            room_visits=self._rooms.visits(),
-            curve=tuple(curve),
-            losses=self._losses.means(),
-            curiosity_mean=self._losses.mean("curiosity_mean"),
-            shaping_mean=self._losses.mean("shaping_mean"),
+            steps_per_second=(tally.step - plan.step_start) / max(seconds, 1e-9),
+            reward_model_sha256=plan.reward_model_sha256,
             shaping_weight=shaper.weight,
             shaping_reason=shaper.reason,
-            reward_model_sha256=plan.reward_model_sha256,
+            **self._meter.summary(),
+            **tally.summary(self.world.milestones),
             archive_cells=len(self._archive.cells) if self._archive else None,
             curriculum=self._curriculum.to_json() if self._curriculum else None,
-            planner=copilots.get("takeovers"),
-            hints=copilots.get("hints"),
             trajectory_hashes=tuple(self._hashes),
             segments=exported.segments,
             segments_completed=exported.segments_completed,
             pngs=exported.pngs,
             cells=exported.cells,
             episodes=tuple(record.id for record in exported.episodes),
-            objects=tuple(objects),
+            objects=objects,
         )
 
     def close(self) -> None:
@@ -217,11 +185,23 @@ class Trainer:
 
     # Running
 
+    def _begin(self, plan: EpochPlan) -> Shaper:
+        """Tell learner, meters and runners what this epoch is shaped by, imitates and starts from."""
+        shaper, learner, exploration = self._shaper(plan), self.algorithm.learner, self.settings.exploration
+        learner.set_shaper(shaper)
+        learner.demonstrations = demonstrations(self.store, plan.epoch, exploration.awr_top_k)
+        learner.sil_coef = exploration.sil_coef
+        self._meter.start_epoch()
+        self._exports.start_epoch(plan)
+        self.algorithm.guidance = Guidance(self._archive, self._curriculum)
+        return shaper
+
     def _steps_of_next(self, rest: int) -> int:
         """Vector steps of the next rollout: a whole one, or what is left, rounded up."""
         return min(self.layout.rollout_steps, -(-rest // self.layout.slots))
 
     def _take_in(self, update: Update) -> None:
+        tally = self._tally
         per_runner = self.layout.slots_per_runner
         for runner in update.lost:
             mine = slice(runner * per_runner, (runner + 1) * per_runner)
@@ -230,25 +210,17 @@ class Trainer:
         self._meter.add(update.rollout)
         self._hashes = chain_hashes(self._hashes, update.rollout)
         for sample in update.samples:
-            self._rooms.add(sample.runner, sample.report)
+            tally.rooms.add(sample.runner, sample.report)
             self._note_milestones(sample.report)
             self._note_episodes(sample.report)
             metrics.mode_latency_seconds.labels("policy").observe(sample.policy_seconds)
             for name, report in sample.report.copilots.items():
                 report.publish()
-                self._copilots.setdefault(name, type(report)()).add(report)
+                tally.copilots.setdefault(name, type(report)()).add(report)
         if self._archive is not None:
             self._archive.merge(sample.report.delta for sample in update.samples if sample.report.delta)
         self._exports.add([sample.trace for sample in update.samples if sample.trace is not None])
-        self._losses.add(update.statistics)
-
-    def _curve_point(self, step: int, update: Update) -> CurvePoint:
-        return CurvePoint(
-            step=step,
-            return_per_1000_steps=1000 * float(update.rollout.reward.mean(dtype=np.float64)),
-            unique_rooms_per_episode=self._rooms.rooms_per_episode,
-            entropy=update.statistics["entropy"],
-        )
+        tally.add(update, self.world.milestones)
 
     def _note_milestones(self, report: SlotReport) -> None:
         for reached in report.finished_milestones:
@@ -264,19 +236,20 @@ class Trainer:
             names = {name for bit, name in enumerate(self.world.milestones) if reached >> bit & 1}
             self._curriculum.record(start, names)
 
-    def _progress(self, plan: EpochPlan, step: int, seconds: float, curve: list[CurvePoint]) -> EpochProgress:
+    def _progress(self, plan: EpochPlan, seconds: float) -> EpochProgress:
+        tally = self._tally
         return EpochProgress(
             epoch=plan.epoch,
             step_start=plan.step_start,
-            step=step,
+            step=tally.step,
             step_end=plan.step_end,
-            steps_per_second=(step - plan.step_start) / max(seconds, 1e-9),
+            steps_per_second=(tally.step - plan.step_start) / max(seconds, 1e-9),
             episodes=len(self._meter.finished),
             return_per_1000_steps=self._meter.per_1000_steps,
-            unique_rooms=len(self._rooms.room_steps),
-            places=self._rooms.places(),
-            room_visits=self._rooms.visits(),
-            curve=tuple(curve),
+            unique_rooms=len(tally.rooms.room_steps),
+            places=tally.rooms.places(),
+            room_visits=tally.rooms.visits(),
+            curve=tuple(tally.curve),
             curriculum=self._curriculum.to_json() if self._curriculum else None,
         )
 
@@ -310,6 +283,57 @@ class Trainer:
         archive = self._archive.write(self.store, keys.archive(plan.epoch)) if self._archive else []
         written = write_checkpoint(self.store, plan.epoch, checkpoint)
         return [*archive, *written, *export_rllib(self.store, plan.epoch, self.algorithm)]
+
+
+@dataclass
+class _Tally:
+    """What is counted while an epoch runs."""
+
+    step: int
+    updates: int = 0
+    runners_lost: int = 0
+    curve: list[CurvePoint] = field(default_factory=list)
+    milestone_steps: dict[str, int] = field(default_factory=dict)  # at which each was first reached
+    rooms: RoomMeter = field(default_factory=RoomMeter)
+    losses: Averages = field(default_factory=Averages)
+    copilots: dict[str, CopilotReport] = field(default_factory=dict)
+
+    def add(self, update: Update, milestones: tuple[str, ...]) -> None:
+        """Count an update whose samples `rooms` and `copilots` have taken in."""
+        self.step += update.rollout.action.size
+        self.updates += 1
+        self.runners_lost += len(update.lost)
+        self.losses.add(update.statistics)
+        for name, episodes in self.rooms.milestone_counts(milestones).items():
+            if episodes:
+                self.milestone_steps.setdefault(name, self.step)
+        self.curve.append(
+            CurvePoint(
+                step=self.step,
+                return_per_1000_steps=1000 * float(update.rollout.reward.mean(dtype=np.float64)),
+                unique_rooms_per_episode=self.rooms.rooms_per_episode,
+                entropy=update.statistics["entropy"],
+            )
+        )
+
+    def summary(self, milestones: tuple[str, ...]) -> dict[str, Any]:
+        """The fields of an epoch's report that are counted here."""
+        copilots = {name: report.to_json() for name, report in self.copilots.items()}
+        return {
+            "updates": self.updates,
+            "runners_lost": self.runners_lost,
+            "unique_rooms": len(self.rooms.room_steps),
+            "unique_rooms_per_episode": self.rooms.rooms_per_episode,
+            "milestones": self.rooms.milestone_counts(milestones),
+            "milestone_steps": self.milestone_steps,
+            "room_visits": self.rooms.visits(),
+            "curve": tuple(self.curve),
+            "losses": self.losses.means(),
+            "curiosity_mean": self.losses.mean("curiosity_mean"),
+            "shaping_mean": self.losses.mean("shaping_mean"),
+            "planner": copilots.get("takeovers"),
+            "hints": copilots.get("hints"),
+        }
 
 
 def make_planning(

@@ -16,7 +16,7 @@ from questloop.settings import Settings
 from questloop.storage.store import NotFound, Store
 from questloop.web.labels import Labelling, label_pages
 from questloop.web.live import live
-from questloop.web.run_pages import run_pages
+from questloop.web.run_pages import feedback_pages, run_pages
 from questloop.web.security import SecureHeaders
 from questloop.web.segment_pages import episode_pages, segment_pages
 from questloop.web.site import Site, Templates
@@ -49,6 +49,7 @@ def build_app(
     token, chosen = settings.dashboard.dashboard_token, labelling or Labelling(seed=settings.loop.seed)
     for pages in (
         run_pages(site),
+        feedback_pages(site),
         segment_pages(site),
         episode_pages(site),
         live(site.book),

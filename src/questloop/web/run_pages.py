@@ -16,7 +16,7 @@ from questloop.web.site import Site, png
 
 
 def run_pages(site: Site) -> APIRouter:
-    """The routes of these pages."""
+    """The routes of the overview, the map and the archive."""
     pages, book, draw = APIRouter(default_response_class=HTMLResponse), site.book, site.draw
 
     @pages.get("/")
@@ -63,6 +63,13 @@ def run_pages(site: Site) -> APIRouter:
             titles={room.milestones: site.archive.title(room.milestones) for room in found},
             pictured={room.room for room in found if site.rooms.picture(room.room) is not None},
         )
+
+    return pages
+
+
+def feedback_pages(site: Site) -> APIRouter:
+    """The routes of the pages about planner, judges and reward models."""
+    pages, book, draw = APIRouter(default_response_class=HTMLResponse), site.book, site.draw
 
     @pages.get("/planner")
     def planner() -> HTMLResponse:
