@@ -1,4 +1,4 @@
-"""Every setting of Questloop, one class a concern.
+"""Every setting of Questloop, one class per concern.
 
 Values come, strongest first, from command-line flags, the environment, `.env`, a TOML file given by
 `--config`, and the defaults below. A field's name in capitals is its environment variable; in a TOML file

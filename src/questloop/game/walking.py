@@ -1,4 +1,4 @@
-"""How far a hero has to walk within a room, and which step comes next, from every metatile of it.
+"""How far it is on foot from a place of a room to another, over the room's metatiles.
 
 A room is its collision table and the numbers of its metatiles. Walking onto a free metatile costs 1; what
 can be opened or moved on the way (a bush, a block) costs a little more, what hurts (a pit) much more, and a

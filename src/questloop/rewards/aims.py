@@ -1,4 +1,4 @@
-"""The next aim of a game's guide: how far it is, as a potential, and where to step, as the policy sees it."""
+"""The guide's next aim: what the policy sees of it, and the shaping by the distance to it."""
 
 from __future__ import annotations
 
