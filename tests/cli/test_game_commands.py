@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from questloop.cli import app, doctor
-from questloop.env.versions import VECTOR
+from questloop.env.observers import VECTOR
 from questloop.exit_codes import ExitCode
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator

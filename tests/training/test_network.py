@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.training.test_imitation import GAMMA, demonstration
 
-from questloop.env.versions import WHITE_MOST
+from questloop.env.observers import WHITE_MOST
 from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.observation import INDEX, OBSERVATION_SIZE
 from questloop.game.profiles.mossgrove import PROFILE

@@ -5,7 +5,7 @@ import pytest
 import torch
 from ray.rllib.core.learner.training_data import TrainingData
 
-from questloop.env import versions
+from questloop.env import observers
 from questloop.env.world import game_world
 from questloop.settings import load
 from questloop.training.autoscale import Layout
@@ -31,7 +31,7 @@ def settings():
 
 def test_it_trains_with_curiosity_and_shaping_on_the_vectors(settings, make_learner):
     world = game_world(settings)
-    assert world.policy_version == versions.VISUAL
+    assert world.policy_version == observers.VISUAL
     assert isinstance(world.observation_space, gym.spaces.Box)
     config = quest_config(settings, world, Layout(1, N, 16), seed=0)
     config.env_runners(num_env_runners=0)

@@ -22,7 +22,7 @@ class BatchEnv(Protocol):
     num_actions: int
 
     features: NDArray[np.float32] | None
-    """`[N, D]`: vectors beside images, and without what a hint adds, as current as they; else None."""
+    """`[N, D]`: vector observations for image or pointed policies, without the pointer; else None."""
 
     final_features: NDArray[np.float32] | None
     """`[N, D]`, as `final_obs`."""

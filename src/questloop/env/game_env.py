@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.env.observers import PointedObserver, VectorObserver, VisualObserver
 from questloop.env.slot_report import SlotReport
 from questloop.env.starts import Guidance, Starter, game_starts
 from questloop.env.streams import slot_streams
 from questloop.env.tape import EventWatch, Tape
-from questloop.env.visual import SHAPE, VisualEncoder
 from questloop.episodes.boundary import Boundary
 from questloop.episodes.trace import EpisodeStart, Trace
-from questloop.game.actions import ACTION_COUNT, Action
+from questloop.game.actions import ACTION_COUNT
 from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns
 from questloop.game.guide import Guide
-from questloop.game.observation import OBSERVATION_SIZE, Encoder
+from questloop.game.observation import OBSERVATION_SIZE
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
@@ -66,24 +66,20 @@ class GameEnv:
         self.batch = GameBatch(rom, self.profile.layout, num_slots, game.frame_skip)
         self.starter = Starter(num_slots, starts or game_starts(game, rom, self.profile), archive_fraction)
         self._streams = slot_streams(0, 0, num_slots)
-        self.encoder = Encoder(num_slots, self.profile, game.frame_skip)
         self.targets = HintTargets(num_slots) if hinted else None
         """Where hints point; None without hints."""
         self.aims = None if guide is None else Aims(num_slots, self.profile, guide, gamma, self._ground)
         """The guide's next aims; None without a guide."""
         pointer = self.aims if self.targets is None else self.targets
-        self._pointer = None if visual else pointer  # what the policy sees of it
         self.rewards = Rewards(num_slots, rewards, pointer)
         self.columns = self.profile.columns(self.batch.taps)
         self.age = np.zeros(num_slots, np.int64)
-        vectors = np.zeros((num_slots, OBSERVATION_SIZE), np.float32)
-        self.visual = VisualEncoder(num_slots) if visual else None
-        size = OBSERVATION_SIZE + (HINT_SIZE if hinted else AIM_SIZE if guide else 0)
-        seen_apart = visual or pointer is not None
-        self.observation_shape: tuple[int, ...] = SHAPE if visual else (size,)
-        self.observation_dtype = np.dtype(np.uint8 if visual else np.float32)
-        self.features = vectors if seen_apart else None
-        self.final_features = vectors.copy() if seen_apart else None
+        sizes = num_slots, self.profile, game.frame_skip
+        self.observer = VisualObserver(*sizes) if visual else VectorObserver(*sizes)
+        if pointer is not None and not visual:
+            self.observer = PointedObserver(*sizes, pointer, HINT_SIZE if hinted else AIM_SIZE)
+        self.observation_shape, self.observation_dtype = self.observer.shape, self.observer.dtype
+        self.features, self.final_features = self.observer.features, self.observer.final_features
         self._obs = np.zeros((num_slots, *self.observation_shape), self.observation_dtype)
         self.final_obs = np.zeros_like(self._obs)
         self._goal = _milestone_bit(self.profile, self.profile.goal)
@@ -121,20 +117,14 @@ class GameEnv:
         pictured = self._event | (self.age % self._png_stride == 0) if tape is not None else None
         if pictured is not None and self.batch.paused:
             pictured[list(self.batch.paused)] = False  # what stands still is not drawn
-        everything = render or self.visual is not None
+        everything = render or self.observer.draws
         taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if everything else pictured)
         if tape is not None and pictured is not None:
             for slot in np.flatnonzero(pictured):
                 self.batch.screen(int(slot), out=tape.picture(int(slot)))
         columns = self.columns = self.profile.columns(taps)
         reward[:] = self.rewards.step(columns)
-        vectors = obs if self.features is None else self.features
-        self.encoder.encode(columns, action, vectors)
-        if self.visual is not None:
-            self.visual.encode(self.batch, columns, self.encoder.history, obs)
-        elif self._pointer is not None:
-            obs[:, :OBSERVATION_SIZE] = vectors
-            obs[:, OBSERVATION_SIZE:] = self._pointer.seen_by(columns)
+        vectors = self.observer.encode(self.batch, columns, action, obs)
         self._reached |= columns.milestones
         self._raw_return += reward
         np.add.at(self._room_steps, columns.place & 2047, columns.has_control)
@@ -152,8 +142,7 @@ class GameEnv:
         if over.any():
             slots = np.flatnonzero(over)
             self.final_obs[slots] = obs[slots]
-            if self.features is not None and self.final_features is not None:
-                self.final_features[slots] = self.features[slots]
+            self.observer.keep_final(slots)
             self._end(slots)
             self._begin(slots)
             obs[slots] = self._obs[slots]
@@ -198,14 +187,12 @@ class GameEnv:
         """
         states = [self.batch.save(slot) for slot in range(self.num_slots)]
         for slot, state in enumerate(states):
-            self._load(slot, state)
+            self.observer.load(self.batch, slot, state)
         return {
             "emulators": [np.frombuffer(state.to_bytes(), np.uint8) for state in states],
-            "encoder": self.encoder.state_dict(),
+            **self.observer.state_dict(),
             "rewards": self.rewards.state_dict(),
             "obs": self._obs.copy(),
-            "features": self.features.copy() if self.features is not None else None,
-            "visual": self.visual.state_dict() if self.visual is not None else None,
             "age": self.age.copy(),
             "reached": self._reached.copy(),
             "at_start": self._at_start.copy(),
@@ -217,15 +204,12 @@ class GameEnv:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for slot, blob in enumerate(state["emulators"]):
-            self._load(slot, SaveState.from_bytes(blob.tobytes(), f"emulator {slot} of the checkpoint"))
+            save = SaveState.from_bytes(blob.tobytes(), f"emulator {slot} of the checkpoint")
+            self.observer.load(self.batch, slot, save)
         self.columns = self.profile.columns(self.batch.taps)
-        self.encoder.load_state_dict(state["encoder"])
+        self.observer.load_state_dict(state)
         self.rewards.load_state_dict(state["rewards"])
         self._obs[:] = state["obs"]
-        if self.features is not None:
-            self.features[:] = state["features"]
-        if self.visual is not None:
-            self.visual.load_state_dict(state["visual"])
         self.age[:] = state["age"]
         self._reached[:] = state["reached"]
         self._at_start[:] = state["at_start"]
@@ -243,22 +227,11 @@ class GameEnv:
     @property
     def rooms_beside(self) -> NDArray[np.bool_]:
         """[N, 4]: whether the rooms up, right, down and left were entered in this episode."""
-        return self.encoder.history.rooms_beside
+        return self.observer.encoder.history.rooms_beside
 
     def _ground(self, slot: int) -> Ground:
         """What a slot's room is made of."""
         return ground_of(self.batch.emulators[slot], self.profile)
-
-    def _load(self, slot: int, state: SaveState) -> None:
-        """Load `state` so that the next picture depends on it alone.
-
-        PyBoy keeps what lies before sprites from the last picture it drew, and saves it in no state. A
-        picture drawn from `state` itself makes that the same everywhere.
-        """
-        self.batch.load(slot, state)
-        if self.visual is not None:
-            self.batch.emulators[slot].step(Action.NOP, 1, render=True)
-            self.batch.load(slot, state)
 
     # Episodes
 
@@ -278,13 +251,7 @@ class GameEnv:
                 self._tape.start(slot, EpisodeStart(state=start.name))
         self.columns = self.profile.columns(self.batch.taps)
         self.rewards.reset(slots, self.columns)
-        vectors = self._obs if self.features is None else self.features
-        vectors[slots] = self.encoder.begin(slots, self.columns)
-        if self.visual is not None:
-            self.visual.begin(slots, self.columns, self.encoder.history, self._obs)
-        elif self._pointer is not None:
-            self._obs[slots, :OBSERVATION_SIZE] = vectors[slots]
-            self._obs[slots, OBSERVATION_SIZE:] = self._pointer.seen_by(self.columns)[slots]
+        self.observer.begin(slots, self.columns, self._obs)
         if self.starter.explorer is not None:
             self.starter.explorer.reset(slots, self.columns)
         self.age[slots] = 0

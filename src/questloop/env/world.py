@@ -9,8 +9,8 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 
-from questloop.env import versions
 from questloop.env.batch_env import BatchEnv
+from questloop.env.observers import AIMED, HINTED, VECTOR, VISUAL
 from questloop.env.starts import curriculum_starts, game_starts
 from questloop.env.visual import SHAPE
 from questloop.errors import UsageError
@@ -65,13 +65,13 @@ def game_world(settings: Settings) -> World:
     guide = guide_of(settings, profile) if exploration.aims and not hinted else None
     if visual and hinted:
         raise UsageError("HINT_INTERVAL needs OBSERVATION=vector: a visual policy sees no hints")
-    space, version = _VECTOR_SPACE, versions.VECTOR
+    space, version = _VECTOR_SPACE, VECTOR
     if visual:
-        space, version = _VISUAL_SPACE, versions.VISUAL
+        space, version = _VISUAL_SPACE, VISUAL
     elif hinted:
-        space, version = _HINTED_SPACE, versions.HINTED
+        space, version = _HINTED_SPACE, HINTED
     elif guide is not None:
-        space, version = _AIMED_SPACE, versions.AIMED
+        space, version = _AIMED_SPACE, AIMED
     starts = game_starts(settings.game, rom, profile, exploration.curriculum)
     return World(
         name=profile.name,

@@ -12,7 +12,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor, nn
 
 from questloop.dense import Activation, Dense, numbered
-from questloop.env.versions import WHITE_MOST
+from questloop.env.observers import WHITE_MOST
 
 HIDDEN = (256, 256)
 SPREAD_LEAST = 0.1

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.env.versions import AIMED, VECTOR, WHITE_MOST
+from questloop.env.observers import AIMED, VECTOR, WHITE_MOST
 from questloop.errors import BadDataError
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.rewards.aims import AIM_SIZE
