@@ -13,6 +13,7 @@ from questloop.cli import (
     doctor,
     epoch,
     evaluate,
+    evaluate_policy,
     fleet,
     grpo,
     judge,
@@ -52,6 +53,7 @@ app.command()(loop.demo)
 app.command()(loop.pipeline)
 app.command()(loop.rollouts)
 app.command()(evaluate.evaluate)
+app.command()(evaluate_policy.evaluate_policy)
 app.command()(loop.reward_model)
 app.command()(epoch.epoch)
 app.command()(bursts.bursts)

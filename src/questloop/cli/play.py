@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from questloop.game.input_script import Input
     from questloop.game.profile import Profile
     from questloop.game.recording import Frame
+    from questloop.game.rom import Rom
+    from questloop.game.state_file import SaveState
 
 _FRAMES_A_SECOND = 60
 
@@ -55,7 +57,6 @@ def play(
     from questloop.game.profiles import profile_for
     from questloop.game.recording import write_film
     from questloop.game.rom import Rom
-    from questloop.game.start_states import load_start_states
     from questloop.game.window import KEYS, play_in_window
     from questloop.telemetry.progress import progress_bar, told
 
@@ -64,10 +65,7 @@ def play(
     game = settings.load(flags={"rom_path": rom, "start_states": start_states}).game
     loaded = Rom.load(game.rom_path)
     profile = profile_for(loaded)
-    begin = None
-    if start != "power-on":
-        starts = load_start_states(loaded, profile, game.start_states, milestones=start is not None)
-        begin = (starts.named(start) if start else starts.states[0]).state
+    begin = _beginning(loaded, profile, game.start_states, start)
     if window:
         print(KEYS)
         play_in_window(loaded, profile, begin)
@@ -75,19 +73,26 @@ def play(
     emulator = Emulator(loaded, profile.layout)
     if begin is not None:
         emulator.load(begin)
-    total = steps
+    inputs: Iterable[Input] = _random(steps, seed, game.frame_skip)
     if script:
-        pressed = list(divided(load_inputs(script), game.frame_skip))
-        inputs: Iterable[Input] = pressed
-        total = len(pressed)
+        inputs = list(divided(load_inputs(script), game.frame_skip))
     elif checkpoint:
         inputs = _policy(emulator, profile, checkpoint, epoch, steps, seed, game.frame_skip)
-    else:
-        inputs = _random(steps, seed, game.frame_skip)
+    total = len(inputs) if isinstance(inputs, list) else steps
     with progress_bar("play", "steps") as tell:
         film = told(_film(emulator, inputs, game.frame_skip), total, tell)
         frames = write_film(output, film, _FRAMES_A_SECOND / game.frame_skip)
     print(f"{output}: {frames} frames")
+
+
+def _beginning(rom: Rom, profile: Profile, where: str | None, name: str | None) -> SaveState | None:
+    """The start state by its name, the first one where none is named; None: power-on."""
+    from questloop.game.start_states import load_start_states
+
+    if name == "power-on":
+        return None
+    starts = load_start_states(rom, profile, where, milestones=name is not None)
+    return (starts.named(name) if name else starts.states[0]).state
 
 
 def _random(steps: int, seed: int, frames: int) -> Iterator[Input]:
