@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict
 
 from questloop.episodes.cells import Cell
-from questloop.judges.lines import from_jsonl, to_jsonl
+from questloop.judges.jsonl import from_jsonl, to_jsonl
+from questloop.judges.judge_runner import Cases, Progress, Seat, run_lanes
 from questloop.judges.pairwise import (
     PairSummary,
     Preference,
@@ -31,7 +32,6 @@ from questloop.judges.pairwise import (
 from questloop.judges.request import Case
 from questloop.judges.rubric import CELL, NEARER
 from questloop.judges.scores import JudgeScores, Score
-from questloop.judges.seat import Cases, Progress, Seat, run_lanes
 from questloop.judges.states import describe
 from questloop.llm.client import ChatClient
 from questloop.settings import JudgeSettings
