@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from questloop.game.rom import Rom
     from questloop.game.state_file import SaveState
 
+Output = Annotated[Path, typer.Option(help="film or picture: .gif, .mp4 or .png (the last frame)")]
+
 _FRAMES_A_SECOND = 60
 
 
 def play(
-    output: Annotated[Path, typer.Option(help="film or picture: .gif, .mp4 or .png (the last frame)")] = Path(
-        "play.gif"
-    ),
+    output: Output = Path("play.gif"),
     checkpoint: Annotated[
         str | None, typer.Option("--store", "--checkpoint", help="store whose trained policy plays")
     ] = None,
