@@ -298,6 +298,13 @@ class FleetSettings(_Group):
         600, ge=0, description="memory in use above which an unclaimed GPU is taken"
     )
     log_dir: Path = Field(Path("logs"), description="job logs, {job_id}.log")
+    job_secrets_dir: Path = Field(
+        Path("~/.questloop/secrets"),
+        description="files of the dispatcher that jobs may ask for as file:NAME in their environment",
+    )
+    trust_first_host_key: bool = Field(
+        False, description="take the host key that a new machine shows first, without asking anyone"
+    )
 
 
 class TelemetrySettings(_Group):

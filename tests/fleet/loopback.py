@@ -34,6 +34,7 @@ class LoopbackMachine:
         self.home = home
         self.host_key = asyncssh.generate_private_key("ssh-ed25519")
         self.delay_s = 0.0
+        self.greeting = ""  # what the login shell runs before every command
         self.commands: list[str] = []
         self._client_key = client_key
         self._server: asyncssh.SSHAcceptor | None = None
@@ -164,7 +165,7 @@ class LoopbackMachine:
         start = asyncio.create_subprocess_exec(
             "/bin/sh",
             "-c",
-            process.command or "",
+            f"{self.greeting}{process.command or ''}",
             cwd=self.home,
             env={
                 "HOME": str(self.home),

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import event, select, text
 
-from questloop.fleet import attempts, claims, jobs, machines
+from questloop.fleet import attempts, claims, jobs, machines, requeue
 from questloop.fleet.attempts import Outcome
 from questloop.fleet.claims import Claimed, Idle
 from questloop.fleet.database import now
-from questloop.fleet.models import Claim, Slot
+from questloop.fleet.models import Attempt, Claim, Slot
 from questloop.fleet.states import DrainReason, Ending, FailureReason, Health
 from questloop.settings import Placement
 
@@ -224,20 +224,131 @@ def test_a_silent_driver_is_not_a_machine_without_gpus(db):
     assert (after.total_gpus, after.available_gpus, after.drain_reason) == (2, 0, None)
 
 
-def test_a_machine_that_fails_job_after_job_is_set_aside(db):
+def fail(db, reason, **values):
+    """A job that ends so on the only machine."""
+    job_id = submit(db, max_retries=0, **values)
+    attempts.finish(db, claim(db).attempt, Outcome(Ending.FAILED, reason))
+    return job_id
+
+
+def test_a_machine_on_which_unlike_jobs_fail_is_set_aside(db):
     add_vm(db, "vm", 1)
-    for _ in range(3):
-        submit(db)
-        attempts.finish(db, claim(db).attempt, Outcome(Ending.FAILED, FailureReason.CUDA_ERROR))
+    for script in ("a.py", "b.py", "c.py"):
+        assert machines.get(db, "vm").drain_reason is None
+        fail(db, FailureReason.CUDA_ERROR, arguments=["python", script])
     assert machines.get(db, "vm").drain_reason is DrainReason.FAILING
+    machines.drain(db, "vm", off=True)
+    fail(db, FailureReason.CUDA_ERROR, arguments=["python", "d.py"])
+    assert machines.get(db, "vm").drain_reason is None, "what was forgiven does not count again"
 
 
-def test_failures_that_are_the_jobs_own_set_no_machine_aside(db):
+def test_one_command_s_failures_are_one_word_against_a_machine(db):
     add_vm(db, "vm", 1)
-    for _ in range(5):
-        submit(db)
-        attempts.finish(db, claim(db).attempt, Outcome(Ending.FAILED, FailureReason.ERROR))
+    for rate in range(10):
+        fail(db, FailureReason.CUDA_ERROR, arguments=["python", "train.py", f"--lr=0.{rate}"])
     assert machines.get(db, "vm").drain_reason is None
+    assert machines.get(db, "vm").failures == 1
+
+
+def test_a_job_that_completes_clears_its_machine(db):
+    add_vm(db, "vm", 1)
+    for number in range(6):
+        fail(db, FailureReason.RUNNER_GONE, arguments=["python", f"{number}.py"])
+        submit(db)
+        attempts.finish(db, claim(db).attempt, Outcome(Ending.COMPLETED))
+    assert machines.get(db, "vm").drain_reason is None
+
+
+@pytest.mark.parametrize("reason", [item for item in FailureReason if not item.blames_machine])
+def test_failures_that_are_the_jobs_own_set_no_machine_aside(sqlite_db, reason):
+    add_vm(sqlite_db, "vm", 1)
+    for number in range(10):
+        fail(sqlite_db, reason, arguments=[f"pyhton{number}", "train.py"])
+    assert machines.get(sqlite_db, "vm").drain_reason is None
+
+
+def test_a_machine_that_cannot_launch_pauses_and_the_job_goes_elsewhere(db):
+    first, second = add_vm(db, "first", 1), add_vm(db, "second", 1)
+    job_id = submit(db)
+    tried = claim(db)
+    machines.pause(db, first)
+    attempts.finish(db, tried.attempt, Outcome(Ending.LOST, FailureReason.LAUNCH_FAILED, counted=False))
+    again = claim(db)
+    with db.read() as session:
+        assert session.get(Attempt, again.attempt).vm_id == second
+    assert again.job_id == job_id
+    attempts.mark_launched(db, again.attempt)
+    waits = []
+    for _ in range(3):
+        before = machines.get(db, "first").retry_at
+        machines.pause(db, first)
+        waits.append(machines.get(db, "first").retry_at - before)
+    assert waits[0] < waits[1] < waits[2]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_job_out_of_gpu_memory_goes_to_a_larger_gpu_once(db, shared):
+    small = add_vm(db, "small", 1)
+    large = add_vm(db, "wide", 0)
+    poll(db, large, gpu(0, "wide", memory_mb=140_000))
+    job_id = submit(db, shared=shared, memory_mb=30_000 if shared else 0)
+    first = claim(db)
+    assert machine_of(db, first) == small
+    attempts.finish(db, first.attempt, Outcome(Ending.FAILED, FailureReason.OUT_OF_GPU_MEMORY, 77))
+    if shared:
+        assert jobs.get(db, job_id).memory_mb == 80_000, "a whole GPU of that size"
+        return
+    second = claim(db)
+    assert (second.job_id, machine_of(db, second)) == (job_id, large)
+    attempts.finish(db, second.attempt, Outcome(Ending.FAILED, FailureReason.OUT_OF_GPU_MEMORY, 77))
+    job = jobs.get(db, job_id)
+    assert jobs.is_final(job)
+    assert "out of GPU memory also on a GPU of 140000 MB" in job.failure_detail
+    assert (job.memory_before_mb, job.retry_count) == (0, 1)
+
+
+def test_out_of_memory_on_the_largest_gpu_is_said_to_be_that(db):
+    add_vm(db, "vm", 1)
+    job_id = fail(db, FailureReason.OUT_OF_GPU_MEMORY)
+    job = jobs.get(db, job_id)
+    assert jobs.is_final(job)
+    assert "the fleet has no larger one" in job.failure_detail
+
+
+def test_several_gpus_are_never_slices_of_one(db):
+    vm = add_vm(db, "vm", 0)
+    slices = [replace(gpu(index), uuid=f"MIG-{index}") for index in range(2)]
+    poll(db, vm, *slices)
+    pair, single = submit(db, gpus=2), submit(db, gpus=1)
+    assert claim(db).job_id == single
+    assert isinstance(claim(db), Idle)
+    poll(db, vm, *slices, gpu(2), gpu(3))
+    got = claim(db)
+    assert got.job_id == pair
+    with db.read() as session:
+        held = select(Slot.uuid).join(Claim).where(Claim.attempt_id == got.attempt)
+        assert set(session.scalars(held)) == {"GPU-vm-2", "GPU-vm-3"}
+
+
+def test_a_retry_goes_where_the_job_was(db):
+    for number in range(3):
+        add_vm(db, f"vm{number}", 1)
+    blocked = [submit(db) for _ in range(2)]
+    first = [claim(db) for _ in blocked]
+    job_id = submit(db, max_retries=3)
+    third = claim(db)
+    home = machine_of(db, third)
+    for other in first:
+        attempts.finish(db, other.attempt, Outcome(Ending.COMPLETED))
+    attempts.finish(db, third.attempt, Outcome(Ending.FAILED, FailureReason.PREEMPTED))
+    requeue.retry_failed(db, requeue.Backoff(0, 0))
+    again = claim(db)
+    assert (again.job_id, machine_of(db, again)) == (job_id, home)
+
+
+def machine_of(db, claimed):
+    with db.read() as session:
+        return session.get(Attempt, claimed.attempt).vm_id
 
 
 def test_a_large_job_that_waits_too_long_gets_a_machine_kept_free(db):

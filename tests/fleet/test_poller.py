@@ -63,11 +63,11 @@ async def test_polls_share_one_command_until_the_machine_reboots(fleet):
     machine = await fleet.add("a")
     await fleet.poll()
     await fleet.poll()
-    assert len(machine.commands) == 2  # the runner was missing; then its loop
+    assert len(machine.commands) == 3  # the runner was missing and is put there; then its loop
     await machine.reboot()
     states = [(await fleet.poll())["a"].state for _ in range(2)]
     assert states[-1] is VMState.READY
-    assert len(machine.commands) == 3
+    assert len(machine.commands) == 4
 
 
 async def test_a_sick_machine_spoils_no_other(fleet):

@@ -1,8 +1,10 @@
 """The runner on a machine: real processes under a temporary home folder."""
 
 import asyncio
+import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -261,7 +263,7 @@ async def test_serve_answers_a_line_for_a_line(machine):
     ]
     request = "".join(json.dumps(line) + "\n" for line in lines).encode()
     result = await machine.transport.run(["python3", "-I", "-S", agent.source()[0], "serve"], request)
-    poll, running, absent = (json.loads(answer) for answer in result.stdout.splitlines())
+    poll, running, absent = (json.loads(answer) for answer in result.stdout.splitlines() if answer)
     assert poll["smi"] == {}
     assert running["attempts"]["1"]["state"] == "running"
     assert absent["attempts"] == {"2": {"state": "absent"}}
@@ -288,3 +290,131 @@ async def test_a_hanging_nvidia_smi_is_started_once(machine, monkeypatch):
     assert first["smi"]["error"] == second["smi"]["error"] == "hung"
     assert first["boot_id"]
     assert (machine.home / "starts").read_text() == "x\n"
+
+
+# --- what a job leaves behind ---
+
+ESCAPES = {
+    "own session": "setsid sleep 600 &",
+    "cleared environment": "env -i setsid sleep 600 &",
+    "parent gone": "(env -i setsid sh -c 'sleep 600 & sleep 600' &)",
+    "closed files": "env -i setsid sh -c 'exec 0<&- 1>&- 2>&- 3>&- 4>&- 5>&- 6>&- 7>&-; exec sleep 600' &",
+    "another name": "env -i setsid bash -c 'exec -a kworker/0:1 sleep 600' &",
+    "many": "for i in 1 2 3 4 5 6 7 8 9; do env -i setsid sleep 600 & done",
+}
+
+
+def sleepers(marker):
+    """Processes below this test's home, by their working folder, which no disguise changes."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and os.readlink(entry / "cwd").startswith(str(marker)):
+                found.add(int(entry.name))
+    return found
+
+
+@pytest.fixture
+def tidy(home):
+    yield
+    for pid in sleepers(home):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def begun(machine, script, **values):
+    await machine.launch(["bash", "-c", f"{script}\necho up > up; sleep 600"], **values)
+    await machine.written("work/up")
+    await asyncio.sleep(0.6)  # some beats
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+async def test_nothing_that_a_job_started_outlives_it(machine, tidy, escape):
+    await begun(machine, ESCAPES[escape])
+    assert len(sleepers(machine.home)) >= 3
+    await machine.call("kill", job_id="j", attempt=1)
+    assert (await machine.ended())["exit"]["ending"] == "cancelled"
+    assert not sleepers(machine.home)
+    assert (await machine.launch(["true"], job_id="k", attempt=2))["state"] != "refused"
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+async def test_nothing_outlives_a_killed_runner(machine, tidy, escape):
+    await begun(machine, ESCAPES[escape])
+    os.kill(int(machine.file("pid")), signal.SIGKILL)
+    assert (await machine.ended())["state"] == "gone"
+    assert not sleepers(machine.home)
+
+
+async def test_disguised_processes_are_the_fleet_s_own(machine, tidy):
+    await begun(machine, "env -i setsid bash -c 'echo $$ > pid2; exec sleep 600' &")
+    disguised = int(await machine.written("work/pid2"))
+    reply = await machine.call("poll", queries={}, timeout_s=5)
+    assert disguised in reply["own_pids"]
+    assert reply["locked"] == [SLOT]
+
+
+@pytest.mark.parametrize("removed", ["jobs/j/1", "jobs/j", ""])
+async def test_a_removed_folder_makes_no_second_start(machine, tidy, removed):
+    script = "echo started >> $HOME/count; env -i setsid sleep 600 &"
+    await begun(machine, script)
+    shutil.rmtree(machine.home / ".questloop" / removed)
+    state = await machine.state()
+    for _ in range(200):
+        if state["state"] in ("removed", "absent"):
+            break
+        await asyncio.sleep(0.1)
+        state = await machine.state()
+    assert state["state"] == ("removed" if removed else "absent")
+    assert not sleepers(machine.home)
+    if removed:
+        again = await machine.launch(["bash", "-c", script])
+        assert again["state"] == "removed"
+    assert (machine.home / "count").read_text() == "started\n"
+
+
+async def test_a_removed_folder_is_no_unstarted_attempt(machine, tidy):
+    """What bars an attempt that was never launched must not bar, and so hide, one that runs."""
+    await begun(machine, "true")
+    shutil.rmtree(machine.home / ".questloop/jobs/j")
+    state = await machine.call("kill", job_id="j", attempt=1)
+    assert state["state"] in ("ending", "removed")
+
+
+async def test_a_job_s_next_attempt_waits_for_the_last_to_be_gone(machine, tidy):
+    await begun(machine, "true", slots=())
+    reply = await machine.launch(["true"], attempt=2, slots=("GPU-2",))
+    assert (reply["state"], reply["reason"]) == ("refused", "slot_in_use")
+
+
+async def test_an_attempt_goes_on_with_the_output_of_the_last(machine):
+    await machine.launch(sh("echo 1 > $QUESTLOOP_OUTPUT_DIR/checkpoint"))
+    await machine.ended()
+    await machine.launch(sh("cat $QUESTLOOP_OUTPUT_DIR/checkpoint"), attempt=2, keep_output=True)
+    await machine.ended(attempt=2)
+    assert machine.file("log", attempt=2) == "1\n"
+    await machine.launch(sh("ls $QUESTLOOP_OUTPUT_DIR"), attempt=3)
+    await machine.ended(attempt=3)
+    assert machine.file("log", attempt=3) == "", "a plain command begins with nothing"
+
+
+async def test_variables_reach_the_job_and_no_file(machine):
+    await machine.launch(sh('test "$TOKEN" = s3cret && exit 5'), environment={"TOKEN": "s3cret"})
+    assert (await machine.ended())["exit"]["exit_code"] == 5
+    for path in (machine.home / ".questloop").rglob("*"):
+        if path.is_file():
+            assert b"s3cret" not in path.read_bytes().replace(b'test "$TOKEN" = s3cret', b"").replace(
+                b'test \\"$TOKEN\\" = s3cret', b""
+            ), path
+            assert path.stat().st_mode & 0o077 == 0 or path.suffix == ".py", path
+
+
+async def test_the_daemon_s_environment_is_not_the_job_s(home, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://fleet:s3cret@db/fleet")
+    monkeypatch.setenv("S3_SECRET_KEY", "s3cret")
+    machine = Machine(home)
+    await machine.launch(sh("env"))
+    await machine.ended()
+    said = machine.file("log")
+    assert "s3cret" not in said
+    assert f"HOME={home}" in said

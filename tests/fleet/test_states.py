@@ -46,11 +46,17 @@ class JobMachine(RuleBasedStateMachine):
         self.vm = add_vm(self.db, "vm", GPUS, cpus=1)
 
     @rule(
-        gpus=st.integers(0, GPUS), priority=st.integers(0, 2), retries=st.integers(0, 1), shared=st.booleans()
+        gpus=st.integers(0, GPUS),
+        priority=st.integers(0, 2),
+        retries=st.integers(0, 1),
+        shared=st.booleans(),
+        errors=st.booleans(),
     )
-    def submit(self, gpus, priority, retries, shared):
+    def submit(self, gpus, priority, retries, shared, errors):
         share = {"shared": True, "memory_mb": 30_000} if shared and gpus else {}
-        job_id = submit(self.db, gpus=gpus, priority=priority, max_retries=retries, **share)
+        job_id = submit(
+            self.db, gpus=gpus, priority=priority, max_retries=retries, retry_errors=errors, **share
+        )
         self.model[job_id] = JobStatus.QUEUED
 
     @rule()
@@ -82,6 +88,11 @@ class JobMachine(RuleBasedStateMachine):
         if wanted_cancel and ending is not Ending.COMPLETED:
             ending = Ending.CANCELLED
         self.model[job_id] = JobStatus(ending.value)
+        if ending is Ending.FAILED and reason is FailureReason.OUT_OF_GPU_MEMORY:
+            now = jobs.get(self.db, job_id)
+            if now.memory_before_mb is not None and now.status is JobStatus.QUEUED:
+                assert now.shared, "only a share of these GPUs can become larger"
+                self.model[job_id] = JobStatus.QUEUED
         self.ended.append(attempt)
         del self.live[attempt]
 
@@ -183,4 +194,5 @@ def test_every_status_is_reachable_and_has_a_row():
 
 @pytest.mark.parametrize("code", [code for code in ExitCode if code in REASON_OF_EXIT_CODE])
 def test_reasons_retry_where_exit_codes_do(code):
-    assert REASON_OF_EXIT_CODE[code].retryable == code.retryable
+    reason = REASON_OF_EXIT_CODE[code]
+    assert (reason.retryable or reason.retried_if_asked) == code.retryable

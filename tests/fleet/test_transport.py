@@ -196,7 +196,7 @@ async def test_the_runner_is_put_where_it_is_missing(machine):
     first = await agent.call(transport, "hello", {})
     assert first["boot_id"] == (machine.home / "boot_id").read_text().strip()
     await agent.call(transport, "hello", {})
-    assert len(machine.commands) == 3  # missing, put, again
+    assert len(machine.commands) == 4  # missing, put, again, and the second call
     await transport.close()
 
 

@@ -200,3 +200,86 @@ def test_the_script_ends_with_the_code_of_the_error(toy, tiny_model, capsys, mor
     (toy / "empty.jsonl").write_text("")
     assert main([*arguments(toy, tiny_model), *more]) == code
     assert capsys.readouterr().err.startswith("error: --")
+
+
+def rows(toy, count):
+    lines = (toy / "toy.jsonl").read_text().splitlines()[:count]
+    (toy / "toy.jsonl").write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options", "needed"),
+    [
+        (1, ("--per_device_train_batch_size", "4", "--num_generations", "2"), 2),
+        (3, ("--per_device_train_batch_size", "32", "--num_generations", "8"), 4),
+        (
+            5,
+            (
+                *("--per_device_train_batch_size", "8", "--gradient_accumulation_steps", "2"),
+                *("--num_generations", "2"),
+            ),
+            8,
+        ),
+        (1, ("--generation_batch_size", "16", "--num_generations", "8"), 2),
+    ],
+)
+def test_fewer_prompts_than_a_generation_takes(toy, tiny_model, prompts, options, needed):
+    rows(toy, prompts)
+    with pytest.raises(UsageError, match=rf"{prompts} prompt\(s\), and a generation takes {needed} \("):
+        checked(toy, tiny_model, *options)
+    rows_needed = [json.dumps({"prompt": f"{n}:", "answer": "a"}) for n in range(needed)]
+    (toy / "toy.jsonl").write_text("\n".join(rows_needed))
+    assert len(checked(toy, tiny_model, *options).rows) == needed
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--eval_strategy", "steps", "--eval_steps", "5"), "--eval_strategy steps: .* no evaluation data"),
+        (("--eval_strategy", "epoch"), "--eval_strategy epoch: .* no evaluation data"),
+        (("--do_eval", "true"), "--do_eval: .* no evaluation data"),
+        (("--eval_on_start", "true"), "--eval_on_start: .* no evaluation data"),
+        (("--report_to", "wandb"), "--report_to wandb: wandb is not installed"),
+        (("--report_to", "mlflow"), "--report_to mlflow: mlflow is not installed"),
+        (("--report_to", "wanbd"), "--report_to wanbd: one of none, "),
+        (("--push_to_hub", "true"), "--push_to_hub: no token"),
+    ],
+)
+def test_options_without_their_needs_are_refused(toy, tiny_model, monkeypatch, options, said):
+    monkeypatch.setenv("HF_HOME", str(toy / "hf"))
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    monkeypatch.setattr(
+        preflight, "_load_config", lambda model: pytest.fail("refused before the model is looked at")
+    )
+    with pytest.raises(UsageError, match=said):
+        checked(toy, tiny_model, *options)
+
+
+def test_reports_need_an_account_where_a_job_cannot_be_asked(monkeypatch, tmp_path):
+    from questloop.grpo import needs
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match="set WANDB_API_KEY"):
+        needs._check_report("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    needs._check_report("wandb")
+
+
+def test_without_an_output_folder_one_is_named_after_the_model(toy, tiny_model, monkeypatch):
+    monkeypatch.chdir(toy)
+    argv = [*arguments(toy, tiny_model)]
+    at = argv.index("--output_dir")
+    del argv[at : at + 2]
+    _, trainer = parse(argv)
+    assert trainer.output_dir == f"{tiny_model.name}-grpo"
+    occupied = toy / trainer.output_dir
+    occupied.mkdir()
+    assert parse(argv)[1].output_dir == occupied.name, "an empty one is free"
+    (occupied / "note").touch()
+    with pytest.raises(UsageError, match=rf"{occupied.name}, is occupied: give --output_dir {occupied.name}"):
+        parse(argv)
+    assert parse([*argv, "--output_dir", occupied.name])[1].output_dir == occupied.name

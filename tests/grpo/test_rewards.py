@@ -126,3 +126,30 @@ def test_penalties_grow():
     words = [" ".join(f"w{i}" for i in range(n)) for n in (10, 15, 20, 40)]
     assert length_penalty(words, max_words=[10] * 4) == [0.0, -0.5, -1.0, -1.0]
     assert repetition_penalty(["go " * 3, "go " * 30]) == [0.0, pytest.approx(-27 / 28)]
+
+
+@pytest.mark.parametrize(
+    ("said", "gold", "value"),
+    [
+        ("#### 42 apples", "42", 1.0),
+        ("#### 42", "so they have\n#### 42 apples", 1.0),
+        ("#### about 42 apples.", "42", 1.0),
+        ("#### $1,000 per day", "1000", 1.0),
+        ("#### 43 apples", "42 apples", 0.0),
+        ("#### 42 or 43", "42", 0.0),
+        ("#### 2x", "2", 0.0),
+        ("#### 5 million", "5", 0.0),
+        ("#### minus 5", "5", 0.0),
+        ("#### Paris", "Paris", 1.0),
+        ("#### 4", "#### ", None),
+        ("#### 4", "\\boxed{4", None),
+        ("#### 4", "1/0", None),
+        ("#### 4", ["4"], None),
+        ("#### 4", {"value": 4}, None),
+        ("#### 4", "first this\nthen that", None),
+        ("#### 4", "#### N/A", None),
+        ("#### 4", 4, 1.0),
+    ],
+)
+def test_final_answers_and_golds_that_cannot_be_read(said, gold, value):
+    assert BUILTIN_REWARDS["math_answer"]([said], answer=[gold]) == [value]

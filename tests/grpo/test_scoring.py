@@ -165,3 +165,99 @@ def test_an_error_in_the_process_is_named(user_module, function, message):
     with pytest.raises(RewardError, match=f"{function}.*{message}"):
         reward(prompts=["p"], completions=["c"])
     reward.close()
+
+
+SIGNATURES = """
+import asyncio, functools
+
+def completions_only(completions):
+    return [1.0 for _ in completions]
+
+def by_column(completions, answer):
+    return [float(text == right) for text, right in zip(completions, answer)]
+
+def all_of_it(prompts, completions, completion_ids, **kwargs):
+    return [float(len(ids)) for ids in completion_ids]
+
+async def waits(completions, **kwargs):
+    await asyncio.sleep(0)
+    return [2.0 for _ in completions]
+
+class Scorer:
+    def __init__(self, value):
+        self.value = value
+    def __call__(self, completions, **kwargs):
+        return [self.value for _ in completions]
+
+scorer = Scorer(3.0)
+partial = functools.partial(by_column, answer=["a", "a"])
+
+def with_trainer(completions, trainer_state, log_extra, log_metric, **kwargs):
+    log_metric("mine", 1.0)
+    return [float(trainer_state) for _ in completions]
+
+def by_place(completions, /):
+    return []
+"""
+
+
+@pytest.fixture
+def signatures(tmp_path, monkeypatch):
+    name = f"signatures_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(SIGNATURES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*__import__("sys").path, str(tmp_path)])
+    return name
+
+
+GIVEN = {
+    "prompts": ["p", "p"],
+    "completions": ["a", "b"],
+    "completion_ids": [[1], [1, 2]],
+    "answer": ["a", "a"],
+    "level": [1, 2],
+}
+
+
+@pytest.mark.parametrize("timeout_s", [0, 60])
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        ("completions_only", [1, 1]),
+        ("by_column", [1, 0]),
+        ("all_of_it", [1, 2]),
+        ("waits", [2, 2]),
+        ("scorer", [3, 3]),
+        ("with_trainer", [7, 7]),
+    ],
+)
+def test_rewards_of_every_signature(signatures, function, values, timeout_s):
+    (reward,) = load_rewards([f"{signatures}:{function}"], timeout_s=timeout_s)
+    logged = []
+    trainer = {
+        "trainer_state": 7,
+        "log_extra": lambda *_: None,
+        "log_metric": lambda *metric: logged.append(metric),
+    }
+    assert reward(**GIVEN, **trainer) == values
+    reward.close()
+
+
+def test_columns_are_told_for_every_signature(signatures):
+    needed = {
+        name: load_rewards([f"{signatures}:{name}"])[0].columns
+        for name in ("completions_only", "by_column", "scorer", "partial", "with_trainer")
+    }
+    assert needed == {
+        "completions_only": [],
+        "by_column": ["answer"],
+        "scorer": [],
+        "partial": [],
+        "with_trainer": [],
+    }
+
+
+@pytest.mark.parametrize(("function", "said"), [("Scorer", "a class"), ("by_place", "by place only")])
+def test_what_cannot_be_called_is_refused_with_the_remedy(signatures, function, said):
+    with pytest.raises(UsageError, match=said):
+        load_rewards([f"{signatures}:{function}"])

@@ -219,3 +219,38 @@ def test_the_unsloth_path_as_far_as_it_goes_without_the_package(toy, tiny_model,
         {"max_seq_length": None, "load_in_4bit": False, "fast_inference": False, "full_finetuning": False}
     ]
     assert (toy / "out" / "adapter_model.safetensors").exists()
+
+
+def test_a_finished_command_repeated_ends_before_the_model_loads(toy, tiny_model, capsys, monkeypatch):
+    assert train.main(argv(tiny_model, steps=2)) == ExitCode.DONE
+    before = (toy / "out" / "result.json").read_text()
+    from questloop.grpo import models
+
+    with monkeypatch.context() as patched:
+        patched.setattr(models, "load_model", lambda *_, **__: pytest.fail("the model was loaded"))
+        assert train.main(argv(tiny_model, steps=2)) == ExitCode.DONE
+    assert "done already: 2 steps" in capsys.readouterr().out
+    assert (toy / "out" / "result.json").read_text() == before
+    assert train.main(argv(tiny_model, steps=3)) == ExitCode.DONE, "more steps are more work"
+    assert json.loads((toy / "out" / "result.json").read_text())["steps"] == 3
+
+
+def test_a_reward_without_spread_is_warned_of(toy, tiny_model, capsys):
+    (toy / "flat.py").write_text("def same(completions, **kwargs):\n    return [1.0 for _ in completions]\n")
+    assert train.main(argv(tiny_model, steps=6, reward="flat:same")) == ExitCode.DONE
+    said = capsys.readouterr().err
+    assert said.count("warning: in 5 logged step(s) in a row all completions of each group got the same") == 1
+    assert train.main(argv(tiny_model, steps=6, out="other")) == ExitCode.DONE
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_help_begins_with_the_ten_flags_that_matter(capsys):
+    with pytest.raises(SystemExit) as ended:
+        train.main(["--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    first = said[: said.index("Every option:")]
+    assert sum(line.startswith("  --") for line in first.splitlines()) == 10
+    for flag in ("--model", "--dataset", "--reward_function", "--max_steps", "--output_dir", "--lora_r"):
+        assert f"  {flag} " in first
+        assert flag in said[len(first) :], "each of them is an option"

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from questloop.cli import fleet_daemons, fleet_output, fleet_submit, fleet_vm
-from questloop.cli.fleet_common import columns, machines_table, open_fleet
+from questloop.cli.fleet_common import columns, machines_table, open_fleet, plain, table
 from questloop.cli.options import JobOption, JobPlace, JobsOption, JobsPlace, JsonOption, job_of, jobs_of
 from questloop.errors import UsageError
 
 if TYPE_CHECKING:
     from questloop.fleet.database import Database
+    from questloop.fleet.models import Attempt, Job, JobEvent
 
 app = typer.Typer(help="Training jobs on GPU machines that you reach by SSH.", no_args_is_help=True)
 app.add_typer(fleet_daemons.app)
@@ -40,16 +41,17 @@ def list_jobs(
     """
     db, _ = open_fleet()
     from questloop.fleet import jobs
+    from questloop.fleet.commands import summary
     from questloop.fleet.states import JobStatus
 
     if status is not None and status not in list(JobStatus):
         raise UsageError(f"--status {status!r}: one of {', '.join(JobStatus)}")
     found = jobs.find(db, JobStatus(status) if status else None, limit)
     if as_json:
-        print(json.dumps([columns(job) for job in found]))
+        print(json.dumps([job_values(job) for job in found]))
         return
-    _table(
-        ("job", "kind", "status", "priority", "gpus", "retries", "reason", "created"),
+    table(
+        ("job", "kind", "status", "priority", "gpus", "retries", "reason", "created", "runs"),
         [
             (
                 job.job_id,
@@ -60,6 +62,7 @@ def list_jobs(
                 f"{job.retry_count}/{job.max_retries}",
                 job.failure_reason.value if job.failure_reason and job.status != "completed" else "",
                 f"{job.created_at:%Y-%m-%d %H:%M:%S}",
+                summary(job),
             )
             for job in found
         ],
@@ -81,42 +84,16 @@ def show(place: JobPlace = None, job: JobOption = None, as_json: JsonOption = Fa
     found = jobs.get(db, job_id)
     events, attempts = jobs.history(db, job_id)
     if as_json:
-        values = columns(found)
+        values = job_values(found)
         values["attempts"] = [columns(attempt) for attempt in attempts]
         values["events"] = [columns(event) for event in events]
         print(json.dumps(values))
         return
-    for name, value in columns(found).items():
+    for name, value in job_values(found).items():
         if value not in (None, {}, []):
-            print(f"{name:20} {value}")
-    _table(
-        ("attempt", "machine", "claimed", "ended", "ending", "reason", "exit"),
-        [
-            (
-                str(item.id),
-                item.vm_name,
-                f"{item.claimed_at:%H:%M:%S}",
-                f"{item.ended_at:%H:%M:%S}" if item.ended_at else "",
-                item.ending.value if item.ending else "",
-                item.reason.value if item.reason else "",
-                "" if item.exit_code is None else str(item.exit_code),
-            )
-            for item in attempts
-        ],
-    )
-    _table(
-        ("at", "from", "to", "reason", "detail"),
-        [
-            (
-                f"{item.at:%H:%M:%S}",
-                item.before or "",
-                item.after,
-                item.reason or "",
-                (item.detail or "")[:80],
-            )
-            for item in events
-        ],
-    )
+            print(f"{name:20} {plain(str(value))}")
+    _show_attempts(attempts)
+    _show_events(events)
 
 
 @app.command()
@@ -136,7 +113,7 @@ def explain(place: JobPlace = None, job: JobOption = None, as_json: JsonOption =
     if as_json:
         print(json.dumps({"job_id": job_id, "status": jobs.get(db, job_id).status, "reasons": lines}))
         return
-    print("\n".join(lines))
+    print("\n".join(map(plain, lines)))
 
 
 @app.command()
@@ -196,11 +173,45 @@ def top(
             live.update(_overview(db), refresh=True)
 
 
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """Plain columns, never cut off, so that other programs can read them."""
-    widths = [max(len(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
-    for row in [columns, *rows]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def _show_attempts(attempts: list[Attempt]) -> None:
+    table(
+        ("attempt", "machine", "claimed", "ended", "ending", "reason", "exit"),
+        [
+            (
+                str(item.id),
+                item.vm_name,
+                f"{item.claimed_at:%H:%M:%S}",
+                f"{item.ended_at:%H:%M:%S}" if item.ended_at else "",
+                item.ending.value if item.ending else "",
+                item.reason.value if item.reason else "",
+                "" if item.exit_code is None else str(item.exit_code),
+            )
+            for item in attempts
+        ],
+    )
+
+
+def _show_events(events: list[JobEvent]) -> None:
+    table(
+        ("at", "from", "to", "reason", "detail"),
+        [
+            (
+                f"{item.at:%H:%M:%S}",
+                item.before or "",
+                item.after,
+                item.reason or "",
+                (item.detail or "")[:80],
+            )
+            for item in events
+        ],
+    )
+
+
+def job_values(job: Job) -> dict[str, Any]:
+    """A job's row, without the values that its environment holds."""
+    from questloop.fleet.environment import shown
+
+    return {**columns(job), "environment": shown(job.environment)}
 
 
 def _overview(db: Database) -> Any:
@@ -211,14 +222,14 @@ def _overview(db: Database) -> Any:
     from questloop.fleet.overview import machine_names
     from questloop.fleet.states import JobStatus
 
-    table = Table("job", "status", "gpus", "machine", "since", box=None, pad_edge=False)
+    listed = Table("job", "status", "gpus", "machine", "since", box=None, pad_edge=False)
     shown = [job for status in (JobStatus.RUNNING, JobStatus.LOST) for job in jobs.find(db, status, 50)]
     waiting = jobs.find(db, JobStatus.PENDING, 20) + jobs.find(db, JobStatus.QUEUED, 20)
     places = machine_names(db, [job.attempt for job in shown if job.attempt])
     for job in [*shown, *waiting]:
         since = job.started_at if job in shown else job.created_at
         place = places.get(job.attempt, "") if job in shown and job.attempt else ""
-        table.add_row(
+        listed.add_row(
             job.job_id, job.status.value, str(job.gpus), place, f"{since:%H:%M:%S}" if since else ""
         )
-    return Group(machines_table(machines.find(db)), "", table)
+    return Group(machines_table(machines.find(db)), "", listed)

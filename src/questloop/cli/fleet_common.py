@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from questloop.errors import MissingExtraError
@@ -18,14 +19,41 @@ def open_fleet() -> tuple[Database, Settings]:
     from questloop.settings import load
 
     settings = load()
-    try:
-        from questloop.fleet import bus  # noqa: F401  the first import that needs the extra
-        from questloop.fleet.database import Database
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(error.name or "a package", "fleet") from None
+    for package in ("sqlalchemy", "alembic", "asyncssh", "nats"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtraError(package, "fleet")
+    from questloop.fleet.database import Database
+    from questloop.fleet.machines import name_bare_rows
+
     db = Database(settings.fleet.database_url.get_secret_value())
     db.migrate()
+    name_bare_rows(db)
     return db, settings
+
+
+# Control characters as pictures of themselves: what a job or a machine printed must not steer a terminal.
+_PICTURES = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
+_PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+_LINES = {code: picture for code, picture in _PICTURES.items() if chr(code) not in "\n\t"}
+
+
+def plain(text: str, lines: bool = False) -> str:
+    """`text` without control characters; `lines` keeps line ends and tabs, with a carriage return as an end.
+
+    >>> plain("red \x1b[31m"), plain("10%\\r20%\\n", lines=True)
+    ('red ␛[31m', '10%\\n20%\\n')
+    """
+    if not lines:
+        return text.translate(_PICTURES)
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_LINES)
+
+
+def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Plain columns, never cut off, so that other programs can read them."""
+    shown = [columns, *(tuple(map(plain, row)) for row in rows)]
+    widths = [max(len(row[index]) for row in shown) for index in range(len(columns))]
+    for row in shown:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def on_machine(vm: VM, settings: Settings, work: Any, timeout_s: float | None = None) -> Any:
@@ -52,15 +80,23 @@ def columns(row: Any) -> dict[str, Any]:
 
 def machines_table(found: list[VM]) -> Any:
     """Machines with the state of every slot."""
+    from rich.markup import escape
     from rich.table import Column, Table
 
     from questloop.fleet.machines import slot_state
+    from questloop.fleet.states import SlotKind
 
-    whole = [Column(name, no_wrap=True) for name in ("machine", "state")]
-    table = Table(*whole, "GPUs free", "slots", "polled", box=None, pad_edge=False)
+    whole = [Column(name, no_wrap=True) for name in ("machine", "address", "state")]
+    table = Table(*whole, "GPUs free", "CPU slots free", "slots", "polled", box=None, pad_edge=False)
     for vm in found:
         state = vm.state.value + (f", drained: {vm.drain_reason.value}" if vm.drain_reason else "")
         slots = " ".join(f"{slot.kind.value}{slot.index}:{slot_state(slot)}" for slot in vm.slots)
         polled = f"{vm.last_polled:%H:%M:%S}" if vm.last_polled else "never"
-        table.add_row(vm.name, state, f"{vm.available_gpus}/{vm.total_gpus}", slots, polled)
+        gpus = f"{vm.available_gpus}/{vm.total_gpus}"
+        if vm.last_polled is None and vm.available_gpus:
+            gpus = f"{vm.available_gpus} claimed"  # by whoever inserted the row
+        cpus = [slot_state(slot) for slot in vm.slots if slot.kind is SlotKind.CPU]
+        address = vm.ip_address if vm.port == 22 else f"{vm.ip_address}:{vm.port}"
+        cells = (vm.name, address, state, gpus, f"{cpus.count('free')}/{vm.cpu_slots}", slots, polled)
+        table.add_row(*(escape(plain(cell or "")) for cell in cells))
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 import time
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop.cli.fleet_common import on_machine, open_fleet
+from questloop.cli.fleet_common import on_machine, open_fleet, plain
 from questloop.cli.options import JobOption, JobPlace, JsonOption, job_of
 from questloop.errors import UsageError
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from questloop.fleet.database import Database
     from questloop.fleet.models import Job
     from questloop.settings import Settings
+
+_PIECE = 1 << 16
+_QUIET_S = 1.5  # a log that has not grown for so long after its job's end is whole
 
 
 def logs(
@@ -47,7 +51,7 @@ def logs(
         raise UsageError(
             f"{path}: no log here yet (job {found.status}); logs lie in LOG_DIR on the dispatcher's machine"
         )
-    _write_bytes(path.read_bytes())
+    _show(path, 0)
 
 
 def fetch(
@@ -73,14 +77,17 @@ def fetch(
         written = _fetch_from_store(found.output_url, folder)
     else:
         _, attempts = jobs.history(db, job_id)
-        if not attempts:
+        launched = [attempt for attempt in attempts if attempt.launched_at is not None]
+        if not launched:
             raise UsageError(f"job {job_id!r} is {found.status}: it has not run yet")
         from questloop.fleet import outputs
         from questloop.fleet.overview import machine_of
 
-        vm = machine_of(db, attempts[-1])
+        last = launched[-1]
         written = on_machine(
-            vm, settings, lambda transport: outputs.download(transport, job_id, attempts[-1].id, folder)
+            machine_of(db, last),
+            settings,
+            lambda transport: outputs.download(transport, job_id, last.id, folder),
         )
     if as_json:
         print(json.dumps({"job_id": job_id, "files": [str(path) for path in written]}))
@@ -95,22 +102,34 @@ def follow(db: Database, settings: Settings, job_id: str, show_log: bool) -> Job
 
     path = JobLog(settings.fleet.log_dir, job_id).path
     position = 0
+    ended_at = None
     while True:
         job = jobs.get(db, job_id)
+        before = position
         if show_log and path.exists():
-            with path.open("rb") as file:
-                file.seek(position)
-                data = file.read()
-            position += len(data)
-            _write_bytes(data)
-        if jobs.is_final(job):
+            position = _show(path, position)
+        moment = time.monotonic()
+        if not jobs.is_final(job):
+            ended_at = None
+        elif not show_log or (position == 0 and not path.exists()):
+            return job
+        elif ended_at is None or position > before:
+            ended_at = moment
+        elif moment - ended_at > _QUIET_S:
             return job
         time.sleep(0.5)
 
 
-def _write_bytes(data: bytes) -> None:
-    sys.stdout.write(data.decode("utf-8", "replace"))
-    sys.stdout.flush()
+def _show(path: Path, position: int) -> int:
+    """Print a log from `position` on, a piece at a time, and return where it ends."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with path.open("rb") as file:
+        file.seek(position)
+        while data := file.read(_PIECE):
+            sys.stdout.write(plain(decoder.decode(data), lines=True))
+        sys.stdout.write(plain(decoder.decode(b"", final=True), lines=True))
+        sys.stdout.flush()
+        return file.tell()
 
 
 def _fetch_from_store(url: str, folder: Path) -> list[Path]:

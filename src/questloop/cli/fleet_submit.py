@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from questloop.cli.fleet_common import columns, open_fleet
+from questloop.cli.fleet_common import columns, open_fleet, plain
 from questloop.cli.fleet_output import follow
 from questloop.cli.options import JsonOption
 from questloop.errors import UsageError
 from questloop.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from questloop.fleet.models import Job
+    from questloop.fleet.database import Database
+    from questloop.fleet.models import Attempt
     from questloop.settings import Settings
 
 Command = Annotated[list[str] | None, typer.Argument(help="After --: a program and its arguments.")]
@@ -42,11 +43,18 @@ MemoryMb = Annotated[int | None, typer.Option(help="Memory needed on each GPU, M
 Shared = Annotated[bool | None, typer.Option(help="Share GPUs with other shared jobs by memory.")]
 Priority = Annotated[int | None, typer.Option(help="Higher goes first.")]
 MaxRetries = Annotated[int | None, typer.Option(help="Retries after a failure; unset: MAX_RETRIES.")]
+RetryErrors = Annotated[
+    bool | None, typer.Option("--retry-errors", help="Retry also where the program itself failed.")
+]
+Environment = Annotated[
+    list[str] | None,
+    typer.Option("--env", help="NAME=VALUE, NAME=env:VARIABLE or NAME=file:FILE of the dispatcher."),
+]
 JobId = Annotated[str | None, typer.Option("--job", "--job-id", help="Id of the job; unset: a new one.")]
 
 _FIELDS = (
     *("job_id", "kind", "model", "dataset", "reward_function", "output_url"),
-    *("gpus", "memory_mb", "shared", "priority", "max_retries"),
+    *("gpus", "memory_mb", "shared", "priority", "max_retries", "retry_errors"),
 )
 """Options that are fields of a job by their own name."""
 
@@ -67,6 +75,8 @@ def submit(
     shared: Shared = None,
     priority: Priority = None,
     max_retries: MaxRetries = None,
+    retry_errors: RetryErrors = None,
+    environment: Environment = None,
     job_id: JobId = None,
     wait: Annotated[bool, typer.Option(help="Wait for the end and show the log.")] = False,
     as_json: JsonOption = False,
@@ -90,6 +100,10 @@ def submit(
     values.setdefault("max_retries", settings.fleet.max_retries)
     values.setdefault("job_id", jobs.new_job_id())
     _add_arguments(values, command, argument)
+    if environment:
+        given = dict(_name_and_text("--env", item) for item in environment)
+        values["environment"] = {**values.get("environment", {}), **given}
+    jobs.parse_request(values)  # before anything is uploaded
     _upload(values, inputs or [], settings)
     submitted = jobs.submit(db, jobs.parse_request(values))
     announced = asyncio.run(bus.announce(settings.fleet, submitted))
@@ -97,11 +111,7 @@ def submit(
         queued = f"{submitted} queued: questloop fleet logs -f {submitted}"
         print(json.dumps({"job_id": submitted, "announced": announced}) if as_json else queued)
         return
-    if not as_json:
-        print(f"{submitted} queued", file=sys.stderr)
-    job = follow(db, settings, submitted, show_log=not as_json)
-    _print_job(job, as_json)
-    raise typer.Exit(0 if job.status == "completed" else (job.exit_code or ExitCode.FAILED))
+    raise typer.Exit(_wait(db, settings, submitted, as_json))
 
 
 def _add_arguments(values: dict[str, Any], command: list[str] | None, options: list[str] | None) -> None:
@@ -154,15 +164,46 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _name_and_value(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"--arg {text!r}: write name=value")
+    name, value = _name_and_text("--arg", text)
     return name, {"true": True, "false": False}.get(value.lower(), value)
 
 
-def _print_job(job: Job, as_json: bool) -> None:
+def _name_and_text(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"{option} {name[:40]}: write name=value")
+    return name, value
+
+
+def _wait(db: Database, settings: Settings, job_id: str, as_json: bool) -> int:
+    """Show the log until the job ends, then its attempts; the exit code for the command."""
+    from questloop.fleet import jobs
+    from questloop.fleet.logs import JobLog
+
+    if not as_json:
+        print(f"{job_id} queued", file=sys.stderr)
+    job = follow(db, settings, job_id, show_log=not as_json)
+    _, attempts = jobs.history(db, job_id)
     if as_json:
-        print(json.dumps(columns(job)))
-        return
-    reason = f" ({job.failure_reason}: {job.failure_detail})" if job.status == "failed" else ""
-    print(f"{job.job_id} {job.status}{reason}", file=sys.stderr)
+        end = JobLog(settings.fleet.log_dir, job_id).end(4096)
+        tried = [columns(attempt) for attempt in attempts]
+        print(json.dumps({**columns(job), "environment": {}, "attempts": tried, "log_end": end}))
+    else:
+        reason = f" ({job.failure_reason}: {job.failure_detail})" if job.status == "failed" else ""
+        code = "" if job.exit_code is None else f", exit code {job.exit_code}"
+        lines = [f"{job_id} {job.status}{reason}{code}, {len(attempts)} attempt(s)", *map(_line_of, attempts)]
+        if not JobLog(settings.fleet.log_dir, job_id).path.exists():
+            lines.append(f"no log in {settings.fleet.log_dir} here: it lies in the dispatcher's LOG_DIR")
+        elif job.log_note:
+            lines.append(f"log: {job.log_note}")
+        print("\n".join(map(plain, lines)), file=sys.stderr)
+    return 0 if job.status == "completed" else (job.exit_code or ExitCode.FAILED)
+
+
+def _line_of(attempt: Attempt) -> str:
+    ended = f"{attempt.ending}" + (f" ({attempt.reason})" if attempt.reason else "")
+    code = "" if attempt.exit_code is None else f", exit code {attempt.exit_code}"
+    seconds = ""
+    if attempt.launched_at and attempt.ended_at:
+        seconds = f", {(attempt.ended_at - attempt.launched_at).total_seconds():.0f} s"
+    return f"  attempt {attempt.id} on {attempt.vm_name}: {ended}{code}{seconds}"

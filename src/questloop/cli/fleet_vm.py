@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop.cli.fleet_common import columns, machines_table, on_machine, open_fleet
+from questloop.cli.fleet_common import columns, machines_table, on_machine, open_fleet, plain
 from questloop.cli.options import JsonOption
 from questloop.errors import QuestloopError
 from questloop.exit_codes import ExitCode
@@ -80,7 +80,7 @@ def vm_list(as_json: JsonOption = False) -> None:
     Console().print(machines_table(found))
     for vm in found:
         if vm.state_detail:
-            print(f"{vm.name}: {vm.state_detail}")
+            print(plain(f"{vm.name}: {vm.state_detail}"))
 
 
 @app.command("trust")
@@ -149,7 +149,7 @@ def vm_test(name: NameArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps([vars(item) for item in checks]))
     for item in [] if as_json else checks:
-        print(f"{'ok  ' if item.ok else 'FAIL'} {item.name}: {item.found}")
+        print(plain(f"{'ok  ' if item.ok else 'FAIL'} {item.name}: {item.found}"))
         if not item.ok and item.mend:
             print(f"     try: {item.mend}")
     if not all(item.ok for item in checks):
@@ -174,17 +174,30 @@ def vm_drain(
 
 
 @app.command("remove")
-def vm_remove(name: NameArgument) -> None:
-    """Forget a machine that has no jobs.
+def vm_remove(
+    name: NameArgument,
+    force: Annotated[bool, typer.Option("--force", help="also with jobs: they are ended there")] = False,
+) -> None:
+    """Forget a machine; with --force also one that has jobs, and say what becomes of them.
 
     Example:
 
         questloop fleet vm remove gpu1
     """
-    db, _ = open_fleet()
-    from questloop.fleet import machines
+    db, settings = open_fleet()
+    from questloop.fleet import machines, removing
 
-    machines.remove(db, name)
+    if not force:
+        machines.remove(db, name)
+    else:
+        vm = machines.get(db, name)
+
+        async def end(there: Transport) -> list[str]:
+            return await removing.end_jobs(db, name, there)
+
+        for line in on_machine(vm, settings, end):
+            print(line)
+        machines.remove(db, name, force=True)
     print(f"{name} removed")
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from questloop.errors import QuestloopError
-from questloop.fleet.transport import Result, Transport, TransportError
+from questloop.fleet.transport import Result, Transport, printable
 
 FOLDER = ".questloop"
 _FILE_MISSING = 2  # Python's own exit code for a script that it cannot open
@@ -33,12 +35,25 @@ def source() -> tuple[str, bytes]:
 
 async def call(transport: Transport, command: str, request: dict[str, Any]) -> dict[str, Any]:
     """Run one command of the runner there."""
-    return await _call(transport, transport.run, command, json.dumps(request).encode())
+    question = uuid.uuid4().hex
+    line = json.dumps(request | {"question": question}).encode()
+    return await _call(transport, transport.run, command, line, question)
 
 
 async def look(transport: Transport, command: str, request: dict[str, Any]) -> dict[str, Any]:
     """Watch or poll by a runner there that is kept for the next look, and started where none runs."""
-    return await _call(transport, transport.ask, "serve", json.dumps([command, request]).encode() + b"\n")
+    question = uuid.uuid4().hex
+    line = json.dumps([command, request | {"question": question}]).encode() + b"\n"
+
+    async def ask(argv: Sequence[str], stdin: bytes) -> Result:
+        return await transport.ask(argv, stdin, _mark(question))
+
+    return await _call(transport, ask, "serve", line, question)
+
+
+def _mark(question: str) -> bytes:
+    """What is on the line that answers a question and on no other."""
+    return f'"question": "{question}"'.encode()
 
 
 async def _call(
@@ -46,6 +61,7 @@ async def _call(
     run: Callable[[Sequence[str], bytes], Awaitable[Result]],
     command: str,
     stdin: bytes,
+    question: str,
 ) -> dict[str, Any]:
     path, content = source()
     argv = ["python3", "-I", "-S", path, command]
@@ -56,15 +72,35 @@ async def _call(
     if result.exit_code == 127:
         raise NeedsSetupError("python3 is not installed there: run `questloop fleet vm setup`")
     if result.exit_code != 0:
-        lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
+        said = result.stderr.decode("utf-8", "replace").strip() or printable(result.stdout)
+        lines = said.splitlines()
         raise RunnerError(f"runner {command}: {lines[-1] if lines else f'exit code {result.exit_code}'}")
-    try:
-        answer = json.loads(result.stdout)
-    except (ValueError, RecursionError):
-        raise TransportError(f"runner {command}: an answer that is cut off") from None
-    if not isinstance(answer, dict):
-        raise TransportError(f"runner {command}: an answer that is no object")
+    before, answer = _split(result.stdout, _mark(question))
+    noise = before if result.noise is not None else None
+    if answer is None:
+        said = printable(before)
+        raise RunnerError(
+            f"runner {command}: the login shell there printed {said!r} and no answer came"
+            if said
+            else f"runner {command}: ended without an answer"
+        )
+    if noise is not None:
+        transport.talk = printable(noise + (result.noise or b""))
+    answer.pop("question", None)
     return answer
+
+
+def _split(output: bytes, mark: bytes) -> tuple[bytes, dict[str, Any] | None]:
+    """What was printed before the answer, and the answer; None where there is none that is whole."""
+    before = b""
+    for line in output.splitlines(keepends=True):
+        if mark in line:
+            with contextlib.suppress(ValueError, RecursionError):
+                answer = json.loads(line)
+                if isinstance(answer, dict):
+                    return before, answer
+        before += line
+    return before, None
 
 
 def attempt_path(job_id: str, attempt: int, name: str) -> str:

@@ -17,14 +17,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, case, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
+from questloop.fleet import blame
 from questloop.fleet.claims import release
 from questloop.fleet.database import Database, now
 from questloop.fleet.jobs import move
 from questloop.fleet.models import VM, Attempt, Claim, Job, Slot
-from questloop.fleet.states import DrainReason, Ending, FailureReason, JobStatus, VMState
+from questloop.fleet.states import Ending, FailureReason, Health, JobStatus, SlotKind, VMState
 
 # Time beyond the runner's own deadline: its grace for ending the job, and a clock that runs 1% slow.
 _LEASE_SLACK_S = 30.0
@@ -183,12 +184,26 @@ def extend(db: Database, attempts: Collection[int], owner: str, runner_lease_s: 
 
 
 def mark_launched(db: Database, attempt: int) -> None:
-    """Note that the machine has confirmed the launch."""
+    """Note that the machine has confirmed the launch: it launches, whatever failed there before."""
     with db.write() as session:
-        session.execute(
+        moved = session.scalar(
             update(Attempt)
             .where(Attempt.id == attempt, Attempt.launched_at.is_(None))
             .values(launched_at=now(session))
+            .returning(Attempt.vm_id)
+            .execution_options(synchronize_session=False)
+        )
+        if moved is not None:
+            blame.launches_again(session, moved)
+
+
+def note_log(db: Database, job_id: str, note: str | None) -> None:
+    """Say what is missing of a job's log, or (None) that nothing is."""
+    with db.write() as session:
+        session.execute(
+            update(Job)
+            .where(Job.job_id == job_id)
+            .values(log_note=note)
             .execution_options(synchronize_session=False)
         )
 
@@ -220,36 +235,60 @@ def finish(db: Database, attempt: int, outcome: Outcome, set_aside_after: int = 
 
 
 def lose_expired(db: Database, set_aside_after: int = 3) -> list[str]:
-    """End attempts on unreachable machines whose runner has ended itself by now, and return their jobs."""
+    """End attempts that nobody can watch and whose runner has ended itself by now, and return their jobs.
+
+    These are attempts on machines in any state but ready, those that a dispatcher holds because it gets no
+    answer, and those whose machine or job was deleted. Of the last, one that was never armed runs nowhere
+    and ends at once.
+    """
     with db.read() as session:
+        moment = now(session)
+        deleted = or_(VM.id.is_(None), Job.job_id.is_(None))
+        unwatched = or_(deleted, VM.state != VMState.READY, Attempt.held_since.is_not(None))
         query = (
             select(Attempt.id)
-            .join(VM, VM.id == Attempt.vm_id)
+            .outerjoin(VM, VM.id == Attempt.vm_id)
+            .outerjoin(Job, Job.job_id == Attempt.job_id)
             .where(
                 Attempt.ended_at.is_(None),
-                Attempt.lease_until < now(session),
-                VM.state.in_((VMState.UNREACHABLE, VMState.HOST_KEY_CHANGED)),
+                or_(
+                    and_(Attempt.lease_until < moment, unwatched),
+                    and_(Attempt.lease_until.is_(None), deleted),
+                ),
             )
         )
         expired = list(session.scalars(query))
     lost = []
     for attempt in expired:
-        with db.write() as session:
-            job_id = session.scalar(select(Attempt.job_id).where(Attempt.id == attempt))
-            session.execute(select(Job.job_id).where(Job.job_id == job_id).with_for_update())
-            row = session.scalar(select(Attempt).where(Attempt.id == attempt).with_for_update())
-            moment = now(session)
-            if (
-                row is None
-                or row.ended_at is not None
-                or row.lease_until is None
-                or row.lease_until >= moment
-            ):
-                continue
-            outcome = Outcome(Ending.LOST, FailureReason.MACHINE_UNREACHABLE)
-            if _end(session, row.job_id, row.vm_id, attempt, outcome, moment, set_aside_after):
-                lost.append(row.job_id)
+        job_id = _lose(db, attempt, set_aside_after)
+        if job_id is not None:
+            lost.append(job_id)
     return lost
+
+
+def _lose(db: Database, attempt: int, set_aside_after: int) -> str | None:
+    with db.write() as session:
+        job_id = session.scalar(select(Attempt.job_id).where(Attempt.id == attempt))
+        job = session.scalar(select(Job.job_id).where(Job.job_id == job_id).with_for_update())
+        row = session.scalar(select(Attempt).where(Attempt.id == attempt).with_for_update())
+        moment = now(session)
+        if row is None or row.ended_at is not None:
+            return None
+        gone = row.vm_id is None or session.get(VM, row.vm_id) is None
+        if row.lease_until is None:
+            if not gone and job is not None:
+                return None
+        elif row.lease_until >= moment:
+            return None
+        detail = f"machine {row.vm_name!r} was removed from the table" if gone else None
+        outcome = Outcome(
+            Ending.LOST,
+            FailureReason.MACHINE_UNREACHABLE,
+            detail=detail,
+            counted=row.lease_until is not None,
+        )
+        ended = _end(session, row.job_id, row.vm_id, attempt, outcome, moment, set_aside_after)
+        return row.job_id if ended else None
 
 
 def lease_span(runner_lease_s: float) -> timedelta:
@@ -279,12 +318,17 @@ def _end(
     set_aside_after: int,
 ) -> bool:
     job = session.scalar(select(Job).where(Job.job_id == job_id).with_for_update())
-    assert job is not None
+    if job is None:  # its row was deleted: the attempt and its slots are all that is left
+        return _close(session, attempt, Ending.LOST, outcome, moment)
     ending = outcome.ending
     if job.cancel_requested_at is not None and ending is not Ending.COMPLETED:
         ending = Ending.CANCELLED
     status = JobStatus(ending.value)
     reason = None if ending is Ending.CANCELLED else outcome.reason
+    detail = outcome.detail
+    larger = None
+    if reason is FailureReason.OUT_OF_GPU_MEMORY:
+        larger, detail = _memory_to_ask_for(session, job, attempt, detail)
     if not move(
         session,
         job_id,
@@ -292,16 +336,42 @@ def _end(
         status,
         fence=attempt,
         reason=reason and reason.value,
-        detail=outcome.detail,
+        detail=detail,
         finished_at=moment,
         cancel_requested_at=None,
         failure_reason=reason,
-        failure_detail=outcome.detail,
+        failure_detail=detail,
         exit_code=outcome.exit_code,
     ):
         return False
     if status is JobStatus.LOST and not outcome.counted:
         move(session, job_id, JobStatus.LOST, JobStatus.QUEUED, reason="not_counted", finished_at=None)
+    if larger is not None:
+        move(
+            session,
+            job_id,
+            JobStatus.FAILED,
+            JobStatus.QUEUED,
+            reason="larger_gpu",
+            detail=f"asks for {larger} MB",
+            finished_at=None,
+            retry_count=job.retry_count + 1,
+            memory_before_mb=job.memory_mb,
+            memory_mb=larger,
+        )
+    _close(session, attempt, ending, outcome, moment, reason)
+    blame.judge_machine(session, vm_id, job, ending, reason, set_aside_after)
+    return True
+
+
+def _close(
+    session: Session,
+    attempt: int,
+    ending: Ending,
+    outcome: Outcome,
+    moment: datetime,
+    reason: FailureReason | None = None,
+) -> bool:
     session.execute(
         update(Attempt)
         .where(Attempt.id == attempt)
@@ -309,33 +379,31 @@ def _end(
         .execution_options(synchronize_session=False)
     )
     release(session, attempt, moment)
-    _judge_machine(session, vm_id, ending, reason, set_aside_after)
     return True
 
 
-def _judge_machine(
-    session: Session, vm_id: int | None, ending: Ending, reason: FailureReason | None, limit: int
-) -> None:
-    if vm_id is None or ending is Ending.CANCELLED:
-        return
-    if reason is not None and reason.blames_machine:
-        session.execute(
-            update(VM)
-            .where(VM.id == vm_id)
-            .values(
-                failures=VM.failures + 1,
-                drain_reason=case(
-                    (VM.drain_reason.is_not(None), VM.drain_reason),
-                    (VM.failures + 1 >= limit, DrainReason.FAILING.value),
-                    else_=None,
-                ),
-            )
-            .execution_options(synchronize_session=False)
-        )
-    elif ending is Ending.COMPLETED:
-        session.execute(
-            update(VM)
-            .where(VM.id == vm_id, VM.failures > 0)
-            .values(failures=0)
-            .execution_options(synchronize_session=False)
-        )
+def _memory_to_ask_for(
+    session: Session, job: Job, attempt: int, detail: str | None
+) -> tuple[int | None, str | None]:
+    """Memory that sends a job that ran out of it to a larger GPU, once, and what there is to say of it."""
+    had = session.scalar(
+        select(func.min(Slot.memory_mb))
+        .join(Claim, Claim.slot_id == Slot.id)
+        .where(Claim.attempt_id == attempt, Slot.kind == SlotKind.CUDA)
+    )
+    if had is None:
+        return None, detail
+    needed = had if job.shared and job.memory_mb < had else had + 1
+    most = session.scalar(
+        select(func.max(Slot.memory_mb)).where(Slot.kind == SlotKind.CUDA, Slot.health == Health.HEALTHY)
+    )
+    if job.memory_before_mb is not None:
+        words = f"also on a GPU of {had} MB, to which it was sent after a smaller one"
+    elif most is None or most < needed:
+        words = f"on a GPU of {had} MB, and the fleet has no larger one"
+    elif job.retry_count >= job.max_retries:
+        words = f"on a GPU of {had} MB, with no retry left for the larger one of {most} MB"
+    else:
+        return needed, detail
+    said = f"out of GPU memory {words}: lower the batch or the lengths, or train an adapter"
+    return None, f"{said} ({detail})" if detail else said

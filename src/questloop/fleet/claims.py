@@ -49,16 +49,21 @@ _vms, _slots, _jobs, _attempts, _claims = (
 )
 _RANK = (_jobs.c.priority.desc(), _jobs.c.created_at, _jobs.c.job_id)
 PARK_AT_ONCE = 500
+MIG_PREFIX = "MIG-"  # of a slice's UUID
 
 
 def _open_slots_query(*conditions: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
     slot = _slots.c
     return (
-        select(slot.id, slot.vm_id, slot.kind, slot.memory_mb, slot.claimed_mb, slot.claims, slot.exclusive)
+        select(
+            *(slot.id, slot.vm_id, slot.kind, slot.memory_mb, slot.claimed_mb, slot.claims, slot.exclusive),
+            slot.uuid.startswith(MIG_PREFIX),
+        )
         .select_from(_slots.join(_vms))
         .where(
             _vms.c.state == VMState.READY,
             _vms.c.drain_reason.is_(None),
+            or_(_vms.c.retry_at.is_(None), _vms.c.retry_at <= db_now()),
             _vms.c.last_polled >= db_ago(bindparam("stale_poll_s", type_=Float)),
             slot.health == Health.HEALTHY,
             not_(slot.foreign_use),
@@ -154,7 +159,7 @@ def claim(db: Database, policy: ClaimPolicy) -> Claimed | Idle:
                 return Idle(contended, parked + _park(session, moment, not_(_within(*room))))
             demand = Demand(job.gpus, job.memory_mb, job.shared)
             kept = kept_free if starving and starving[0] != job.job_id else None
-            options = choices(demand, slots, policy.placement, kept)
+            options = choices(demand, slots, policy.placement, kept, _machine_of(session, job.attempt))
             for option in options:
                 attempt = _take(session, job.job_id, JobStatus(job.status), demand, option, policy, moment)
                 if attempt is not None:
@@ -163,6 +168,14 @@ def claim(db: Database, policy: ClaimPolicy) -> Claimed | Idle:
             if not options:
                 parked += _park(session, moment, _asks_for(demand))
             unfit.append(demand)
+
+
+def kept_free(session: Session, starving_s: float, stale_poll_s: float) -> tuple[str | None, int | None]:
+    """The large job that has waited too long, and the machine that is kept free for it."""
+    _, starving = _moment_and_starving(session, starving_s)
+    if starving is None:
+        return None, None
+    return starving[0], machine_to_keep_free(starving[1], open_slots(session, stale_poll_s))
 
 
 def open_slots(session: Session, stale_poll_s: float, with_room: bool = False) -> list[SlotView]:
@@ -182,12 +195,26 @@ def waiting_query(
 ) -> Select[*tuple[Any, ...]]:
     """The best waiting job that asks for at most `max_gpus`, or for a CPU slot if `cpu`, locked."""
     job = _jobs.c
-    query = select(job.job_id, job.status, job.gpus, job.memory_mb, job.shared).where(
+    query = select(job.job_id, job.status, job.gpus, job.memory_mb, job.shared, job.attempt).where(
         _WAITING, _within(max_gpus, cpu)
     )
     for demand in excluded:
         query = query.where(not_(_asks_for(demand)))
     return query.order_by(*_RANK).limit(1).with_for_update(skip_locked=True)
+
+
+def _machine_of(session: Session, attempt: int | None) -> int | None:
+    """The machine that holds what a job's last attempt left, unless that attempt spoke against it."""
+    if attempt is None:
+        return None
+    last = (
+        session.connection()
+        .execute(select(_attempts.c.vm_id, _attempts.c.reason).where(_attempts.c.id == attempt))
+        .first()
+    )
+    if last is None or (last.reason is not None and last.reason.blames_machine):
+        return None
+    return last.vm_id
 
 
 def release(session: Session, attempt: int, moment: datetime) -> None:

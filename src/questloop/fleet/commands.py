@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,13 +53,25 @@ def command_of(job: Job) -> Command:
     return Command(argv, downloads, uploads)
 
 
+def summary(job: Job) -> str:
+    """What a job runs, in a line for a person."""
+    if job.kind is JobKind.COMMAND:
+        words = job.arguments if isinstance(job.arguments, list) else [job.arguments]
+        return shlex.join(map(str, words))
+    options = job.arguments if isinstance(job.arguments, dict) else {}
+    parts = [job.kind.value, job.model or "", f"on {job.dataset}" if job.dataset else ""]
+    parts += [f"by {job.reward_function}" if job.reward_function else ""]
+    parts += [f"{name}={value}" for name, value in options.items()]
+    return " ".join(filter(None, parts))
+
+
 def _argv(job: Job, inputs: set[str]) -> list[str | list[str]]:
     if job.kind is JobKind.COMMAND:
         arguments = job.arguments
         if not isinstance(arguments, list) or not arguments or not all(isinstance(a, str) for a in arguments):
             raise BadJobError("arguments: a command job needs a list of strings, the program first")
         return list(arguments)
-    argv: list[str | list[str]] = [*_PROGRAM[job.kind]]
+    argv: list[str | list[str]] = [*_launcher(job), *_PROGRAM[job.kind]]
     for option, value in (
         ("model", job.model),
         ("dataset", job.dataset),
@@ -73,6 +86,17 @@ def _argv(job: Job, inputs: set[str]) -> list[str | list[str]]:
     for option, value in _mapping(job.arguments, "arguments").items():
         argv += _option(option, value)
     return [*argv, "--output_dir", ["output"]]
+
+
+def _launcher(job: Job) -> list[str]:
+    """What starts a process per GPU, each of which takes the one of its number; nothing for a single GPU."""
+    if (job.gpus or 0) < 2:
+        return []
+    how = ["--multi_gpu", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    if isinstance(job.arguments, dict) and str(job.arguments.get("use_cpu", "")).lower() == "true":
+        how[0] = "--cpu"
+    port = ["--main_process_port", "0"]  # any free one: jobs share machines
+    return ["accelerate", "launch", *how, "--num_processes", str(job.gpus), *port, "--module"]
 
 
 def _option(option: str, value: Any) -> list[str]:

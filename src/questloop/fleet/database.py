@@ -8,23 +8,40 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, select, text
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    InterfaceError,
+    InternalError,
+    NoSuchModuleError,
+    OperationalError,
+)
 from sqlalchemy.orm import Session
 
-from questloop.errors import UnavailableError, UsageError
+from questloop.errors import QuestloopError, UnavailableError, UsageError
 from questloop.fleet.models import db_now
 
+HEAD = "0002"  # the newest revision in migrations/versions; a test compares the two
 _MIGRATION_LOCK = 0x7175657374  # any number, the same for every process
+_READ_ONLY = "25006"  # PostgreSQL's code; a server that fails over says it for a while
+# A session that met one of these is of no use any more: its server is not the primary, or has ended it.
+_SESSION_OVER = {_READ_ONLY, "25P03", "57P01", "57P02", "57P03", "57P04", "57P05"}
 
 
 class DatabaseUnavailable(UnavailableError):
-    """The database does not answer."""
+    """The database does not answer, or takes no writes for now."""
+
+
+class DatabaseError(QuestloopError):
+    """The database refused what it was asked, or its file is damaged."""
 
 
 class Database:
@@ -39,13 +56,14 @@ class Database:
                 "pool_size": pool_size,
                 "max_overflow": pool_size,
                 "pool_pre_ping": True,
+                "hide_parameters": True,  # what jobs are told is nobody else's business
             }
             if parsed.drivername.startswith("sqlite"):
                 if not parsed.database or parsed.database == ":memory:":
                     raise UsageError(
                         "DATABASE_URL: an in-memory SQLite is seen by one process only; name a file"
                     )
-                Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+                _make_private(Path(parsed.database))
                 options["connect_args"] = {"timeout": 30}
             self.engine = create_engine(parsed, **options)
         except (ArgumentError, NoSuchModuleError) as error:
@@ -56,6 +74,7 @@ class Database:
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         if self.is_sqlite:
             _prepare_sqlite(self.engine)
+        event.listen(self.engine, "handle_error", _drop_sessions)
         self._writer = self.engine.execution_options(questloop_write=True)
 
     @contextlib.contextmanager
@@ -72,30 +91,56 @@ class Database:
 
     def migrate(self) -> None:
         """Bring the schema up to date; safe when many processes do it at once."""
+        if self._revision() == HEAD:
+            return  # without Alembic, whose import takes longer than most commands
         from alembic import command
         from alembic.config import Config
         from alembic.migration import MigrationContext
-        from alembic.script import ScriptDirectory
 
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-        head = ScriptDirectory.from_config(config).get_current_head()
         with _translated(), self._migration_lock(), self._writer.connect() as connection:
-            if MigrationContext.configure(connection).get_current_revision() == head:
+            if MigrationContext.configure(connection).get_current_revision() == HEAD:
                 return
             connection.rollback()
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-            connection.commit()
+            with self._tables_replaceable(connection):
+                command.upgrade(config, HEAD)
+                connection.commit()
+
+    def _revision(self) -> str | None:
+        """The schema's revision; None where there is no table of it."""
+        with self.read() as session:
+            if not inspect(session.connection()).has_table("alembic_version"):
+                return None
+            return session.scalar(text("SELECT version_num FROM alembic_version"))
 
     def dispose(self) -> None:
         """Close every connection."""
         self.engine.dispose()
 
     @contextlib.contextmanager
+    def _tables_replaceable(self, connection: Connection) -> Iterator[None]:
+        """On SQLite a table that others refer to is replaced with foreign keys off, and then checked."""
+        if not self.is_sqlite:
+            yield
+            return
+        driver: Any = connection.connection.driver_connection
+        driver.execute("PRAGMA foreign_keys=OFF")
+        try:
+            yield
+        finally:
+            driver.execute("PRAGMA foreign_keys=ON")
+
+    @contextlib.contextmanager
     def _migration_lock(self) -> Iterator[None]:
         if self.is_sqlite:
-            with open(f"{self.url.database}.migrate", "w") as lock:
+            with contextlib.ExitStack() as stack:
+                try:
+                    lock = stack.enter_context(open(f"{self.url.database}.migrate", "w"))
+                except OSError as error:
+                    path = f"{self.url.database}.migrate"
+                    raise DatabaseUnavailable(f"database: {path}: {error.strerror}") from None
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
             return
@@ -116,17 +161,47 @@ def now(session: Session) -> datetime:
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
+    """The database's errors in one line; neither the statement nor its values reach a terminal."""
     try:
         yield
     except DataError as error:  # a text that is too long, a number out of range
-        raise UsageError(f"database: {str(error.orig).strip().splitlines()[0]}") from error
+        raise UsageError(f"database: {_first_line(error)}") from None
     except DBAPIError as error:
-        if error.connection_invalidated or type(error.orig).__name__ in (
-            "OperationalError",
-            "InterfaceError",
-        ):
-            raise DatabaseUnavailable(f"database: {str(error.orig).strip().splitlines()[0]}") from error
-        raise
+        if _code(error.orig) == _READ_ONLY or "readonly database" in _first_line(error):
+            raise DatabaseUnavailable(
+                "database: read-only for now, as a standby or in a failover: it takes no job until it can be "
+                "written again"
+            ) from None
+        passing = OperationalError | InterfaceError | InternalError
+        if error.connection_invalidated or isinstance(error, passing):
+            raise DatabaseUnavailable(f"database: {_first_line(error)}") from None
+        raise DatabaseError(f"database: {_first_line(error)}") from None
+
+
+def _first_line(error: DBAPIError) -> str:
+    return (str(error.orig).strip().splitlines() or [type(error.orig).__name__])[0]
+
+
+def _code(error: BaseException | None) -> str | None:
+    return getattr(error, "sqlstate", None)
+
+
+def _drop_sessions(context: Any) -> None:
+    """Let the pool forget its sessions where the server is no primary any more."""
+    if _code(context.original_exception) in _SESSION_OVER:
+        context.is_disconnect = True
+
+
+def _make_private(path: Path) -> None:
+    """An SQLite file that only its owner may read: jobs' arguments stand in it. One that is there stays."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise UsageError(
+            f"DATABASE_URL: {path}: {error.strerror}; name a file in a folder that can be written"
+        ) from None
 
 
 def _prepare_sqlite(engine: Engine) -> None:

@@ -19,7 +19,7 @@ from questloop.fleet import attempts, bus, claims, jobs
 from questloop.fleet.attempts import Assignment
 from questloop.fleet.claims import Claimed, ClaimPolicy
 from questloop.fleet.database import Database, DatabaseUnavailable
-from questloop.fleet.jobs import UnknownJobError
+from questloop.fleet.jobs import WITHOUT_ROW, UnknownJobError
 from questloop.fleet.supervisor import Supervisor
 from questloop.fleet.transport import TransportPool
 from questloop.settings import FleetSettings, StoreSettings, load
@@ -66,6 +66,7 @@ class GlobalJobDispatcher:
         for task in (*loops, *self._tasks):
             task.cancel()
         await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
+        await self.supervisor.logs.stop()
         with contextlib.suppress(DatabaseUnavailable):
             await asyncio.to_thread(attempts.let_go, self.db, self.owner)
         await self.pool.close()
@@ -114,7 +115,7 @@ class GlobalJobDispatcher:
             await asyncio.to_thread(jobs.get, self.db, job_id)
         except UnknownJobError:
             metrics.fleet_unknown_messages_total.inc()
-            log.warning("message_for_unknown_job", job=job_id[:80])
+            log.warning("message_for_unknown_job", job=job_id[:80], mend=WITHOUT_ROW)
         except DatabaseUnavailable:
             pass  # the sweep will see
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +15,10 @@ _IN_LOG = (
         r"CUDA out of memory|torch\.(cuda\.)?OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED",
         FailureReason.OUT_OF_GPU_MEMORY,
     ),
+    # An assertion of a kernel is an index out of range, the program's own; CUDA only passes it on.
+    (r"device-side assert|AssertionError", FailureReason.ERROR),
     (
-        r"CUDA error|CUDA driver|cudaError|NCCL error|CUDNN_STATUS_|CUBLAS_STATUS_|device-side assert|"
+        r"CUDA error|CUDA driver|cudaError|NCCL error|CUDNN_STATUS_|CUBLAS_STATUS_|"
         r"No CUDA GPUs are available|NVML: Driver/library",
         FailureReason.CUDA_ERROR,
     ),
@@ -26,6 +29,8 @@ _IN_LOG = (
         FailureReason.MISSING_DATASET,
     ),
 )
+# Signals by which a program ends itself; whoever else sends one sends another.
+_OWN_SIGNALS = {signal.SIGABRT, signal.SIGSEGV, signal.SIGILL, signal.SIGFPE, signal.SIGBUS, signal.SIGTRAP}
 _PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), reason) for pattern, reason in _IN_LOG)
 
 
@@ -58,7 +63,10 @@ def reason_of(code: int, log_end: str) -> FailureReason:
     for pattern, reason in _PATTERNS:
         if pattern.search(log_end):
             return reason
-    return FailureReason.KILLED if code < 0 or code in (137, 143) else FailureReason.ERROR
+    number = -code if code < 0 else code - 128
+    if number in _OWN_SIGNALS or not (code < 0 or code in (137, 143)):
+        return FailureReason.ERROR
+    return FailureReason.KILLED
 
 
 def last_line(log_end: str) -> str | None:

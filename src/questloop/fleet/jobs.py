@@ -11,6 +11,7 @@ from sqlalchemy import Select, insert, select, update
 from sqlalchemy.orm import Session
 
 from questloop.errors import UsageError
+from questloop.fleet import environment
 from questloop.fleet.database import Database, now
 from questloop.fleet.models import Attempt, Job, JobEvent, storable
 from questloop.fleet.states import TRANSITIONS, JobKind, JobStatus
@@ -19,11 +20,19 @@ _jobs, _events = (Job.metadata.tables[name] for name in (Job.__tablename__, JobE
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
+WITHOUT_ROW = (
+    "the database is the queue, a message only wakes a dispatcher: insert a row into jobs first "
+    "(job_id, model, dataset, reward_function), or use `questloop fleet submit`"
+)
+
+
 class UnknownJobError(UsageError):
     """No job has this id."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"no job {job_id!r}: `questloop fleet jobs` lists them")
+        super().__init__(
+            f"no job {job_id!r}: `questloop fleet jobs` lists them; if the id was published, {WITHOUT_ROW}"
+        )
 
 
 class JobRequest(BaseModel):
@@ -38,12 +47,16 @@ class JobRequest(BaseModel):
     reward_function: str | None = None
     arguments: dict[str, Any] | list[str] = Field(default_factory=dict)
     inputs: dict[str, str] = Field(default_factory=dict, description="file name in the job's folder: source")
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="variable: value, env:NAME or file:NAME of the dispatcher"
+    )
     output_url: str | None = None
     priority: int = Field(0, ge=-1000, le=1000)
     gpus: int = Field(1, ge=0, le=64)
     memory_mb: int = Field(0, ge=0)
     shared: bool = False
     max_retries: int = Field(3, ge=0)
+    retry_errors: bool = Field(False, description="retry also where the job's own program failed")
 
     @field_validator("job_id")
     @classmethod
@@ -60,6 +73,34 @@ class JobRequest(BaseModel):
         if value is not None and storable(value) != value:
             raise ValueError("a NUL or half a character cannot be stored")
         return value
+
+    @field_validator("environment")
+    @classmethod
+    def _usable(cls, value: dict[str, str]) -> dict[str, str]:
+        try:
+            environment.check(value)
+        except environment.BadEnvironmentError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @model_validator(mode="after")
+    def _runnable(self) -> Self:
+        if self.kind is JobKind.COMMAND:
+            if not isinstance(self.arguments, list) or not self.arguments or not self.arguments[0]:
+                raise ValueError("nothing to run: a command job needs a program and its arguments, after --")
+            if not all(isinstance(item, str) for item in self.arguments):
+                raise ValueError("arguments: a command job needs a list of texts, the program first")
+            return self
+        needed = ("model", "dataset") + (("reward_function",) if self.kind is JobKind.GRPO else ())
+        missing = [name for name in needed if not getattr(self, name)]
+        if isinstance(self.arguments, list):
+            raise ValueError("arguments: only a command job has a list; write options by name")
+        if missing and "config" not in self.arguments:
+            raise ValueError(
+                f"nothing to run: a {self.kind} job needs {', '.join(missing)} (or a config file in "
+                "arguments); a program of your own goes after --"
+            )
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -164,9 +205,14 @@ def history(db: Database, job_id: str) -> tuple[list[JobEvent], list[Attempt]]:
 def is_final(job: Job) -> bool:
     """Whether the job has ended for good."""
     if job.status is JobStatus.FAILED:
-        retryable = job.failure_reason is None or job.failure_reason.retryable
-        return not retryable or job.retry_count >= job.max_retries
+        return not is_retryable(job) or job.retry_count >= job.max_retries
     return not TRANSITIONS[job.status]
+
+
+def is_retryable(job: Job) -> bool:
+    """Whether the reason of a failed job's last failure is one that it is retried for."""
+    reason = job.failure_reason
+    return reason is None or reason.retryable or (job.retry_errors and reason.retried_if_asked)
 
 
 def move(

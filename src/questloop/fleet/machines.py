@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.orm import Session, selectinload
 
 from questloop.errors import UsageError
+from questloop.fleet.blame import pause_machine
 from questloop.fleet.claims import recount
 from questloop.fleet.database import Database, now
-from questloop.fleet.models import VM, Attempt, Slot
+from questloop.fleet.models import VM, Attempt, Claim, Slot
 from questloop.fleet.states import DrainReason, Health, SlotKind, TransportKind, VMState
 
 
@@ -29,6 +30,7 @@ class SlotReading:
     memory_used_mb: int = 0
     utilisation: int | None = None
     foreign_processes: bool = False
+    locked: bool = False  # by a process that the machine takes for a job's
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,9 @@ def drain(db: Database, name: str, off: bool = False) -> None:
         vm.drain_reason = None if off else DrainReason.OPERATOR
         if off:
             vm.failures = 0
+            vm.blamed_by = []
+            vm.launch_failures = 0
+            vm.retry_at = None
             missing = Slot.vm_id == vm.id, Slot.health == Health.MISSING, Slot.claims == 0
             session.execute(delete(Slot).where(*missing))
             session.flush()
@@ -116,20 +121,60 @@ def set_cpu_slots(db: Database, name: str, count: int) -> None:
         _named(session, name).cpu_slots = count
 
 
-def remove(db: Database, name: str) -> None:
-    """Forget a machine; refused while it has jobs."""
+@dataclass(frozen=True)
+class LiveAttempt:
+    """An attempt on a machine that is to be removed."""
+
+    job_id: str
+    attempt: int
+    lease_until: datetime | None
+
+
+def live_attempts(db: Database, name: str) -> list[LiveAttempt]:
+    """What has not ended on a machine; `lease_until` is when its runner will have ended itself."""
+    with db.read() as session:
+        vm_id = session.scalar(select(VM.id).where(VM.name == name))
+        if vm_id is None:
+            raise UnknownMachineError(name)
+        rows = session.execute(
+            select(Attempt.job_id, Attempt.id, Attempt.lease_until)
+            .where(Attempt.vm_id == vm_id, Attempt.ended_at.is_(None))
+            .order_by(Attempt.id)
+        )
+        return [LiveAttempt(*row) for row in rows]
+
+
+def remove(db: Database, name: str, force: bool = False) -> None:
+    """Forget a machine; refused while it has jobs, unless by `force`.
+
+    Its jobs then count as running until their runners have ended themselves, and are queued again.
+    """
+    live = live_attempts(db, name)
+    if live and not force:
+        raise UsageError(
+            f"machine {name!r} runs {', '.join(item.job_id for item in live[:3])}: drain it and wait, cancel "
+            "its jobs, or end them by --force; then it is removed"
+        )
     with db.write() as session:
         vm = _named(session, name)
-        jobs = session.scalars(
-            select(Attempt.job_id).where(Attempt.vm_id == vm.id, Attempt.ended_at.is_(None))
-        ).all()
-        if jobs:
-            raise UsageError(
-                f"machine {name!r} runs {', '.join(jobs[:3])}: drain it and wait, or cancel its jobs, "
-                "then remove it"
-            )
+        held = select(Slot.id).where(Slot.vm_id == vm.id)
+        session.execute(delete(Claim).where(Claim.slot_id.in_(held)))
         session.execute(update(Attempt).where(Attempt.vm_id == vm.id).values(vm_id=None))
         session.delete(vm)
+
+
+def name_bare_rows(db: Database) -> None:
+    """Name machines after their addresses that were inserted without a name."""
+    with db.read() as session:
+        bare = list(session.scalars(select(VM.id).where(or_(VM.name.is_(None), VM.name == ""))))
+    for vm_id in bare:
+        with db.write() as session:
+            vm = session.scalar(select(VM).where(VM.id == vm_id).with_for_update())
+            if vm is None or vm.name:
+                continue
+            address = vm.ip_address[:50]
+            taken = session.scalar(select(VM.id).where(VM.name == address))
+            vm.name = address if taken is None else f"{address}-{vm.id}"
 
 
 def get(db: Database, name: str) -> VM:
@@ -155,6 +200,12 @@ def mark_unreachable(db: Database, vm_id: int, detail: str) -> None:
             .where(VM.id == vm_id, VM.state.in_((VMState.READY, VMState.NEW)))
             .values(state=VMState.UNREACHABLE, state_detail=detail)
         )
+
+
+def pause(db: Database, vm_id: int) -> None:
+    """Note that a machine failed to launch a job: it gets no other for a while, longer each time."""
+    with db.write() as session:
+        pause_machine(session, vm_id)
 
 
 def mark_in_use(db: Database, vm_id: int, uuids: Sequence[str]) -> None:
@@ -202,7 +253,11 @@ def _apply(
     vm.state = reading.state
     vm.state_detail = reading.detail
     if reading.state is VMState.READY:
+        if vm.last_polled is None:
+            vm.available_gpus = 0  # what the row's writer claimed; from here on it is counted
         vm.last_polled = moment
+    elif vm.last_polled is None:
+        return
     if reading.boot_id is not None:
         vm.boot_id = reading.boot_id
     if reading.slots is not None:
@@ -236,7 +291,7 @@ def _apply_slots(vm: VM, seen: Sequence[SlotReading], since: datetime, foreign_m
         if slot.claim_changed_at is not None and slot.claim_changed_at >= since:
             continue
         memory = not slot.claims and reading.memory_used_mb > foreign_memory_mb
-        slot.foreign_use = reading.foreign_processes or memory
+        slot.foreign_use = reading.foreign_processes or memory or (reading.locked and not slot.claims)
     for slot in known.values():
         slot.health = Health.MISSING
 

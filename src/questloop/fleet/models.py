@@ -1,8 +1,8 @@
 """The tables of the fleet's database.
 
 Every column that a person need not think about has a default in the database, so that inserting a row is
-enough to add a machine (`name`, `ip_address`, `user`, `ssh_key_path`) or to queue a job (`job_id` and what it
-is to run).
+enough to add a machine (`ip_address`, `user`, `ssh_key_path`) or to queue a job (`job_id` and what it is to
+run).
 """
 
 from __future__ import annotations
@@ -172,15 +172,21 @@ _Fence = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up only
 
 
 class VM(Base):
-    """A machine. `total_gpus` and `available_gpus` count GPUs, never CPU slots."""
+    """A machine. `total_gpus` and `available_gpus` count GPUs, never CPU slots.
+
+    A row without a name is named after its address (`machines.name_bare_rows`). A number of free GPUs that
+    came with the row stands until the first poll, which says what there is.
+    """
 
     __tablename__ = "vms"
     __table_args__ = (
-        CheckConstraint("available_gpus >= 0 AND available_gpus <= total_gpus", name="available"),
+        CheckConstraint(
+            "available_gpus >= 0 AND (available_gpus <= total_gpus OR last_polled IS NULL)", name="available"
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(Name(64), unique=True)
+    name: Mapped[str] = mapped_column(Name(64), unique=True, nullable=True)
     ip_address: Mapped[str] = mapped_column(Name(255))
     port: Mapped[int] = mapped_column(server_default=text("22"))
     user: Mapped[str | None] = mapped_column(Name(64))
@@ -196,6 +202,9 @@ class VM(Base):
     boot_id: Mapped[str | None] = mapped_column(Name(64))
     last_polled: Mapped[datetime | None]
     failures: Mapped[int] = mapped_column(server_default=text("0"))
+    blamed_by: Mapped[list[Any]] = mapped_column(JSON, server_default=text("'[]'"))
+    launch_failures: Mapped[int] = mapped_column(server_default=text("0"))
+    retry_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=db_now())
     slots: Mapped[list[Slot]] = relationship(
         back_populates="vm", cascade="all, delete-orphan", order_by="Slot.index"
@@ -244,7 +253,12 @@ class CPUSlot(Slot):
 
 
 class Job(Base):
-    """A job. `attempt` is the fence of its latest attempt."""
+    """A job. `attempt` is the fence of its latest attempt.
+
+    `retry_errors` asks for retries also where the job's own program failed. `memory_before_mb` is what
+    `memory_mb` was before the job ran out of GPU memory and was sent to a larger GPU. `log_note` says what is
+    missing of the log in LOG_DIR.
+    """
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -284,6 +298,7 @@ class Job(Base):
     reward_function: Mapped[str | None] = mapped_column(Prose)
     arguments: Mapped[Any] = mapped_column(JSON, server_default=text("'{}'"))
     inputs: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    environment: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     output_url: Mapped[str | None] = mapped_column(Prose)
     status: Mapped[JobStatus] = mapped_column(server_default=JobStatus.QUEUED.value)
     priority: Mapped[int] = mapped_column(server_default=text("0"))
@@ -292,9 +307,12 @@ class Job(Base):
     shared: Mapped[bool] = mapped_column(server_default=false())
     retry_count: Mapped[int] = mapped_column(server_default=text("0"))
     max_retries: Mapped[int] = mapped_column(server_default=text("3"))
+    retry_errors: Mapped[bool] = mapped_column(server_default=false())
+    memory_before_mb: Mapped[int | None]
     failure_reason: Mapped[FailureReason | None]
     failure_detail: Mapped[str | None] = mapped_column(Prose)
     exit_code: Mapped[int | None]
+    log_note: Mapped[str | None] = mapped_column(Prose)
     attempt: Mapped[int | None] = mapped_column(_Fence)
     cancel_requested_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=db_now())

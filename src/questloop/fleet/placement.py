@@ -30,7 +30,7 @@ class Demand:
 
 
 class SlotView(NamedTuple):  # made by the hundred in every claim
-    """A healthy slot without foreign use on a machine that takes jobs."""
+    """A healthy slot without foreign use on a machine that takes jobs; `sliced`: a MIG slice of a GPU."""
 
     id: int
     vm_id: int
@@ -39,6 +39,7 @@ class SlotView(NamedTuple):  # made by the hundred in every claim
     claimed_mb: int
     claims: int
     exclusive: bool
+    sliced: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,15 @@ class Choice:
 
 
 def choices(
-    demand: Demand, slots: Iterable[SlotView], policy: Placement, reserved: int | None = None
+    demand: Demand,
+    slots: Iterable[SlotView],
+    policy: Placement,
+    reserved: int | None = None,
+    preferred: int | None = None,
 ) -> list[Choice]:
     """Every machine with room for `demand`, best first; the machine `reserved` for another job is left out.
+
+    `preferred` goes first: the machine that holds what an earlier attempt left.
 
     `pack` takes the machine with the least room that suffices, and of its GPUs the fullest that are shared;
     `spread` takes the one with the most room, and the emptiest GPUs.
@@ -63,7 +70,7 @@ def choices(
             room[slot.vm_id].append(slot)
     pack = policy is Placement.PACK
     found = [(vm_id, fitting) for vm_id, fitting in room.items() if len(fitting) >= demand.slots]
-    found.sort(key=lambda item: (len(item[1]) if pack else -len(item[1]), item[0]))
+    found.sort(key=lambda item: (item[0] != preferred, len(item[1]) if pack else -len(item[1]), item[0]))
     return [Choice(vm_id, _pick(fitting, demand.slots, pack)) for vm_id, fitting in found]
 
 
@@ -77,9 +84,14 @@ def has_room(slot: SlotView, demand: Demand) -> bool:
 
 
 def could_serve(slot: SlotView, demand: Demand) -> bool:
-    """Whether `demand` could use this slot were it free."""
+    """Whether `demand` could use this slot were it free.
+
+    A process sees one MIG slice at most, whatever it is given, so a job of several GPUs gets whole ones.
+    """
     if demand.gpus == 0:
         return slot.kind is SlotKind.CPU
+    if demand.gpus > 1 and slot.sliced:
+        return False
     return slot.kind is SlotKind.CUDA and slot.memory_mb >= demand.memory_mb
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
+from dataclasses import replace
 
 from sqlalchemy import func, select
 
@@ -18,11 +19,13 @@ from questloop.fleet.agent import NeedsSetupError, RunnerError
 from questloop.fleet.database import Database, DatabaseUnavailable, now
 from questloop.fleet.machines import Reading, SlotReading
 from questloop.fleet.models import VM, Job
-from questloop.fleet.states import Health, JobStatus, SlotKind, VMState
+from questloop.fleet.states import Health, JobStatus, SlotKind, TransportKind, VMState
 from questloop.fleet.transport import (
     ChangedHostKeyError,
+    Transport,
     TransportPool,
     UnknownHostKeyError,
+    host_key_of,
 )
 from questloop.settings import FleetSettings
 from questloop.telemetry import metrics
@@ -91,6 +94,7 @@ class GPUPoller:
         return 0
 
     def _machines(self):  # type: ignore[no-untyped-def]
+        machines.name_bare_rows(self.db)
         with self.db.read() as session:
             return list(session.scalars(select(VM))), now(session)
 
@@ -117,6 +121,8 @@ class GPUPoller:
         return Reading(vm.id, state, detail)
 
     async def _ask(self, vm: VM) -> Reading:
+        if self.settings.trust_first_host_key and not vm.host_key and vm.transport is TransportKind.SSH:
+            await self._trust_first(vm)
         transport = await self.pool.get(vm)
         timeout_s = max(0.5, min(self.settings.poll_timeout_s, self.settings.ssh_timeout_s - 2))
         queries = nvidia_smi.MIG_QUERIES if vm.id in self._mig else nvidia_smi.QUERIES
@@ -127,8 +133,30 @@ class GPUPoller:
             return await self._ask(vm)
         if vm.boot_id not in (None, reply["boot_id"]):
             log.warning("machine_rebooted", machine=vm.name, boot_id=reply["boot_id"])
-        slots = None if driver.slots is None else driver.slots + cpu_slots(vm.cpu_slots)
-        return Reading(vm.id, VMState.READY, driver.detail, str(reply["boot_id"])[:64], slots)
+        slots = None
+        if driver.slots is not None:
+            locked = set(reply.get("locked", ()))
+            found = driver.slots + cpu_slots(vm.cpu_slots)
+            slots = tuple(replace(slot, locked=True) if slot.uuid in locked else slot for slot in found)
+        detail = "; ".join(filter(None, (driver.detail, talk_of(transport))))
+        return Reading(vm.id, VMState.READY, detail or None, str(reply["boot_id"])[:64], slots)
+
+    async def _trust_first(self, vm: VM) -> None:
+        """TRUST_FIRST_HOST_KEY: the key that a machine shows first is its key from then on."""
+        key, fingerprint = await host_key_of(vm.ip_address, vm.port, self.settings.ssh_timeout_s)
+        await asyncio.to_thread(machines.trust, self.db, vm.name, key)
+        log.warning("host_key_trusted_at_first_use", machine=vm.name, fingerprint=fingerprint)
+        vm.host_key = key
+
+
+def talk_of(transport: Transport) -> str:
+    """What to say of a login shell that prints; nothing of one that is silent."""
+    if not transport.talk:
+        return ""
+    return (
+        f"the login shell there prints {transport.talk!r} before every command, which is skipped: print only "
+        "where $- holds an i (in ~/.bashrc and the like)"
+    )
 
 
 def cpu_slots(count: int) -> tuple[SlotReading, ...]:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 
-from questloop.fleet import attempts
+from questloop.fleet import attempts, mending
 from questloop.fleet.database import Database, DatabaseUnavailable, now
 from questloop.fleet.jobs import move, move_many
 from questloop.fleet.models import Job
@@ -67,11 +67,14 @@ class RequeueManager:
                 await asyncio.to_thread(self.scan)
             except DatabaseUnavailable as error:
                 log.warning("requeue_waits", error=str(error))
+            except Exception:
+                log.exception("requeue_scan_failed")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), self.settings.sweep_interval_s)
 
     def scan(self) -> Counter[str]:
         """One pass; returns how many jobs were queued again, by reason."""
+        mending.mend(self.db, self.settings.runner_lease_s)
         attempts.lose_expired(self.db, self.settings.set_aside_after)
         moved = retry_failed(self.db, self.backoff)
         moved += requeue_lost(self.db)
@@ -87,10 +90,15 @@ def retry_failed(db: Database, backoff: Backoff) -> Counter[str]:
     with db.read() as session:
         moment = now(session)
     retryable = [reason for reason in FailureReason if reason.retryable]
+    if_asked = [reason for reason in FailureReason if reason.retried_if_asked]
     query = select(Job).where(
         Job.status == JobStatus.FAILED,
         Job.retry_count < Job.max_retries,
-        Job.failure_reason.in_(retryable) | Job.failure_reason.is_(None),
+        or_(
+            Job.failure_reason.in_(retryable),
+            Job.failure_reason.is_(None),
+            and_(Job.retry_errors, Job.failure_reason.in_(if_asked)),
+        ),
         or_(*backoff.due(moment)),
     )
     moved: Counter[str] = Counter()

@@ -1,24 +1,27 @@
 #!/usr/bin/env python3
 """The fleet's part on a machine: one file, standard library only, Python 3.8 or newer, Linux.
 
-`python3 runner.py COMMAND` reads a JSON object from standard input and prints one; everything it keeps is in
-the folder that this file lies in (`~/.questloop`):
+`python3 runner.py COMMAND` reads a JSON object from standard input and prints one on a line of its own, with
+the `question` number that it was asked with, since login shells print too. Everything that it keeps is in the
+folder that this file lies in (`~/.questloop`):
 
-    jobs/{job_id}/{attempt}/    spec.json, pid, heartbeat, lease, exit.json, log, work/, output/
+    jobs/{job_id}/{attempt}/    spec.json, pid, heartbeat, lease, exit.json, processes, log, work/, output/
     staging/{job_id}/{attempt}/ uploaded inputs; become work/ at the launch
     locks/{slot}                locked by the runner and its job while they use the slot; holds its floor
+    runners/{pid}               a living runner, which holds a lock on it
     journal.jsonl               begin and end of every attempt, with its slots
 
     hello     clock and boot id
     launch    start an attempt, once: the folder is made under the job's lock. Refused: another boot, a passed
-              deadline, a fence below the slot's floor or below a newer attempt of the job, a slot in use
+              deadline, a fence below the slot's floor or below a newer attempt of the job, a slot in use, an
+              earlier attempt that still lives
     watch     how attempts stand; takes new deadlines; ends what a dead runner left behind
     kill      end an attempt with its whole process group; one never launched can then no longer be
     poll      boot id, nvidia-smi's answers (never two at once), processes that belong to attempts
     outputs   what lies in the attempt's output folder
     prune     remove folders of attempts that ended long ago
-    serve     watch and poll, which come again and again: `[COMMAND, REQUEST]` a line, an answer a line, until
-              the input ends or is silent for long
+    serve     watch and poll, which come again and again: `[COMMAND, REQUEST]` per line, an answer per line,
+              until the input ends or is silent for long
 
 A command is a process of its own, so modules that few of them use are imported there.
 """
@@ -37,6 +40,7 @@ BOOT_ID_FILE = os.environ.get("QUESTLOOP_BOOT_ID_FILE", "/proc/sys/kernel/random
 MARK = "QUESTLOOP_ATTEMPT"
 SILENCE_S = 600
 PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -48,7 +52,15 @@ def main():
     if command == "serve":
         return serve()
     request = json.load(sys.stdin)
-    json.dump(COMMANDS[command](request), sys.stdout)
+    say(request, COMMANDS[command](request))
+
+
+def say(request, answer):
+    """Print an answer on a line of its own, whatever a login shell has left on the line before."""
+    if "question" in request:
+        answer = dict(answer, question=request["question"])
+    sys.stdout.write("\n" + json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 def hello(request):
@@ -59,7 +71,7 @@ def launch(request):
     """Start an attempt unless it was started or stopped before; the request may come any number of times."""
     with job_lock(request["job_id"]):
         folder = attempt_folder(request["job_id"], request["attempt"])
-        if os.path.isdir(folder):
+        if os.path.isdir(folder) or was_begun(request["job_id"], request["attempt"]):
             return state_of(folder, None)
         if request["boot_id"] != boot_id():
             return refused("machine_rebooted", "the launch was meant for another boot of this machine")
@@ -68,6 +80,9 @@ def launch(request):
         newer = [name for name in os.listdir(os.path.dirname(folder)) if name.isdigit()]
         if any(int(name) > request["attempt"] for name in newer):
             return refused("stale_fence", "a newer attempt of this job was here")
+        earlier = [name for name in newer if is_locked(attempt_folder(request["job_id"], name))]
+        if earlier:
+            return refused("slot_in_use", "attempt " + earlier[0] + " of this job still lives here")
         try:
             locks = lock_slots(request["slots"], request["attempt"], request["shared"])
         except Refused as refusal:
@@ -88,6 +103,9 @@ def kill(request):
     with job_lock(request["job_id"]):
         folder = attempt_folder(request["job_id"], request["attempt"])
         if not os.path.isdir(folder):
+            state = state_of_removed(folder)
+            if state["state"] != "absent":
+                return state
             os.makedirs(folder)
             write(
                 folder, "exit.json", json.dumps({"ending": "cancelled", "started": False, "exit_code": None})
@@ -111,13 +129,13 @@ def serve():
     signal.alarm(SILENCE_S)
     for line in sys.stdin:
         command, request = json.loads(line)
-        print(json.dumps(looks[command](request)), flush=True)
+        say(request, looks[command](request))
         signal.alarm(SILENCE_S)
 
 
 def poll(request):
     """What nvidia-smi says. One that hangs keeps its lock, and no second one is started."""
-    own = own_processes()
+    own = own_processes() | descendants(living_runners())
     os.makedirs(os.path.join(BASE, "locks"), exist_ok=True)
     lock = os.open(os.path.join(BASE, "locks", "nvidia-smi"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -125,7 +143,28 @@ def poll(request):
     finally:
         os.close(lock)
     # Before and after: a job that began or ended in between is ours all the same.
-    return {"boot_id": boot_id(), "clock": clock(), "smi": smi, "own_pids": sorted(own | own_processes())}
+    own |= own_processes() | descendants(living_runners())
+    locked = locked_slots()
+    return {"boot_id": boot_id(), "clock": clock(), "smi": smi, "own_pids": sorted(own), "locked": locked}
+
+
+def locked_slots():
+    """Names of the slots that something holds, from the kernel's list: to try a lock would be to take it."""
+    folder = os.path.join(BASE, "locks")
+    try:
+        with open("/proc/locks") as file:
+            rows = [line.split() for line in file]
+        inodes = {row[5].rpartition(":")[2] for row in rows if "FLOCK" in row[1:2] and len(row) > 5}
+        return sorted(name for name in os.listdir(folder) if _inode(folder, name) in inodes)
+    except OSError:
+        return []
+
+
+def _inode(folder, name):
+    try:
+        return str(os.stat(os.path.join(folder, name)).st_ino)
+    except OSError:
+        return ""
 
 
 def outputs(request):
@@ -197,12 +236,15 @@ def lock_slots(slots, attempt, shared):
 def start(folder, request, locks):
     """Make the folder and fork the runner; return once the job runs or could not be started."""
     staged = os.path.join(BASE, "staging", request["job_id"], str(request["attempt"]))
-    os.makedirs(os.path.join(folder, "output"))
+    os.makedirs(folder)
+    if not (request.get("keep_output") and take_output(folder)):
+        os.mkdir(os.path.join(folder, "output"))
     if os.path.isdir(staged):
         os.rename(staged, os.path.join(folder, "work"))
     else:
         os.mkdir(os.path.join(folder, "work"))
-    write(folder, "spec.json", json.dumps(request))
+    # What the job is told by its environment may be secret, and is on no disk.
+    write(folder, "spec.json", json.dumps({k: v for k, v in request.items() if k != "environment"}))
     write(folder, "lease", repr(request["deadline"]))
     read_end, write_end = os.pipe()
     if os.fork() == 0:
@@ -230,6 +272,22 @@ def start(folder, request, locks):
     return state_of(folder, None)
 
 
+def take_output(folder):
+    """Go on with the output of the job's last attempt here; whether there was one.
+
+    It is moved, so that whatever is left of that attempt no longer finds it under its name.
+    """
+    top, own = os.path.split(folder)
+    earlier = sorted((int(name) for name in os.listdir(top) if name.isdigit() and name != own), reverse=True)
+    for attempt in earlier:
+        try:
+            os.rename(os.path.join(top, str(attempt), "output"), os.path.join(folder, "output"))
+            return True
+        except OSError:
+            continue
+    return False
+
+
 class Runner:
     """The process that stays with a job: it alone writes heartbeat and exit.json."""
 
@@ -240,6 +298,7 @@ class Runner:
         self.ending = None
         self.child = 0
         self.heartbeat = -1
+        self.listed = -1
 
     def run(self, ready):
         import ctypes
@@ -257,12 +316,16 @@ class Runner:
             if int(name) not in keep:
                 with contextlib.suppress(OSError):
                     os.close(int(name))
+        os.chdir(BASE)
+        libc.prctl(PR_SET_NAME, runner_name(self.spec["attempt"]), 0, 0, 0)
         alive = os.open(os.path.join(self.folder, "pid"), os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(alive, fcntl.LOCK_EX)
         os.write(alive, b"%d" % os.getpid())
+        self.entry = enter()
         signals = {signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP}
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         self.heartbeat = os.open(os.path.join(self.folder, "heartbeat"), os.O_WRONLY | os.O_CREAT, 0o600)
+        self.listed = os.open(os.path.join(self.folder, "processes"), os.O_RDWR | os.O_CREAT, 0o600)
         self.beat()
         journal("begin", self.spec)
         os.close(ready)
@@ -309,6 +372,7 @@ class Runner:
 
     def environment(self):
         variables = dict(os.environ)
+        variables.update(self.spec.get("environment", {}))
         programs = os.path.join(BASE, "venv", "bin")
         if os.path.isdir(programs):
             variables["PATH"] = programs + os.pathsep + variables.get("PATH", os.defpath)
@@ -336,6 +400,9 @@ class Runner:
             if now >= next_beat:
                 self.beat()
                 next_beat = now + interval
+            if not os.path.isdir(self.folder):  # removed by somebody: nobody could learn how the job ends
+                self.ending = "folder_removed"
+                return self.stop()
             if os.path.exists(os.path.join(self.folder, "stop")):
                 self.ending = read(self.folder, "stop") or "cancelled"
                 return self.stop()
@@ -366,37 +433,54 @@ class Runner:
             time.sleep(0.05)
 
     def end(self, status):
-        """Nothing of the job is left when exit.json appears, and its slots are free."""
+        """Nothing of the job is left when exit.json appears, and its slots are free.
+
+        The locks are closed, not unlocked: one that a process of the job had open all the same stays taken.
+        """
         if self.child:
             with contextlib.suppress(OSError):
                 os.killpg(self.child, signal.SIGKILL)
-        while not end_processes(self.spec["attempt"], patience_s=5):
+        while not end_processes(self.spec["attempt"], self.folder, os.getpid(), patience_s=5):
             self.beat()  # a process stuck in a driver: the slots stay ours
         journal("end", self.spec)
         for lock in self.locks:
-            fcntl.flock(lock, fcntl.LOCK_UN)
+            os.close(lock)
         ending = self.ending or ("exited" if status >= 0 else "signalled")
         text = json.dumps({"ending": ending, "started": True, "exit_code": status, "clock": clock()})
-        while True:
+        while os.path.isdir(self.folder):
             try:
-                return write(self.folder, "exit.json", text)
+                write(self.folder, "exit.json", text)
+                break
             except OSError:  # a full disk: the outcome is worth waiting for
                 self.beat()
                 time.sleep(1)
+        with contextlib.suppress(OSError):
+            os.unlink(self.entry)
 
     def beat(self):
-        """In place, so that a full disk does not stop it."""
+        """In place, so that a full disk does not stop it.
+
+        The list of processes is for the case that this one is killed: then it is no longer their ancestor.
+        """
         with contextlib.suppress(OSError):
             os.pwrite(self.heartbeat, b"%020.3f" % clock(), 0)
+            found = [(pid, started(pid)) for pid in sorted(descendants([os.getpid()]))]
+            text = json.dumps(found).encode()
+            os.pwrite(self.listed, text, 0)
+            os.ftruncate(self.listed, len(text))
 
 
 # --- looking at an attempt ---
 
 
 def state_of(folder, deadline):
-    """One of absent, running, exited, ending (a dead runner's leftovers) and gone; hold the job's lock."""
+    """How an attempt stands; hold the job's lock.
+
+    One of absent, running, exited, ending (leftovers of a dead runner), gone, and removed: it was begun, and
+    its folder is not there any more.
+    """
     if not os.path.isdir(folder):
-        return {"state": "absent"}
+        return state_of_removed(folder)
     state = {"log_size": size(folder, "log")}
     text = read(folder, "exit.json")
     if text:
@@ -410,19 +494,91 @@ def state_of(folder, deadline):
     if text:
         return dict(state, state="exited", exit=json.loads(text), log_size=size(folder, "log"))
     attempt = int(os.path.basename(folder))
-    return dict(state, state="gone" if end_processes(attempt, patience_s=2) else "ending")
+    return dict(state, state="gone" if end_processes(attempt, folder, None, patience_s=2) else "ending")
+
+
+def state_of_removed(folder):
+    """Absent if the attempt was never begun here; what lives on of one whose folder was removed is ended."""
+    job_id, attempt = os.path.split(os.path.relpath(folder, os.path.join(BASE, "jobs")))
+    runner = find_runner(attempt)
+    if runner is None and not was_begun(job_id, int(attempt)):
+        return {"state": "absent"}
+    left = not end_processes(int(attempt), folder, runner, patience_s=2)
+    if runner is not None:
+        send(runner, signal.SIGCONT)
+        send(runner, signal.SIGTERM)  # it sees that its folder is gone, and goes
+        left = True
+    return {"state": "ending" if left else "removed", "log_size": 0}
 
 
 def is_locked(folder):
     """Whether the runner lives: it alone holds the lock on its pid file, which its job does not inherit."""
+    return held(os.path.join(folder, "pid"))
+
+
+def held(path):
     try:
-        lock = os.open(os.path.join(folder, "pid"), os.O_RDWR)
-    except FileNotFoundError:
+        lock = os.open(path, os.O_RDWR)
+    except OSError:
         return False
     try:
         return not try_lock(lock)
     finally:
         os.close(lock)
+
+
+def was_begun(job_id, attempt):
+    """Whether the journal tells of this attempt, whatever became of its folder."""
+    begin = '"event": "begin"'
+    ids = '"job_id": ' + json.dumps(job_id) + ', "attempt": ' + str(attempt) + ","
+    try:
+        with open(os.path.join(BASE, "journal.jsonl")) as file:
+            return any(begin in line and ids in line for line in file)
+    except OSError:
+        return False
+
+
+# --- the processes of an attempt ---
+
+
+def enter():
+    """Say that a runner lives, by a file that it holds a lock on; its path."""
+    folder = os.path.join(BASE, "runners")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, str(os.getpid()))
+    fcntl.flock(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
+    return path
+
+
+def living_runners():
+    """Process ids of the runners here; entries of dead ones are removed."""
+    folder = os.path.join(BASE, "runners")
+    found = []
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        if held(os.path.join(folder, name)):
+            found.append(int(name))
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+    return found
+
+
+def runner_name(attempt):
+    return b"ql-%d" % (int(attempt) % 10**12)  # the kernel keeps fifteen letters
+
+
+def find_runner(attempt):
+    """The process id of an attempt's runner by its name, where all files may be gone; else None."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/" + name + "/comm", "rb") as file:
+                if file.read().strip() == runner_name(attempt) and os.readlink(
+                    "/proc/" + name + "/cwd"
+                ).startswith(BASE):
+                    return int(name)
+        except OSError:
+            continue
+    return None
 
 
 def own_processes(attempt=None):
@@ -444,12 +600,76 @@ def own_processes(attempt=None):
     return found
 
 
-def end_processes(attempt, patience_s=30):
-    """KILL every process of an attempt, also those that left its group; whether none is left."""
+def descendants(ancestors, find=None):
+    """Process ids of all that comes from these processes, whatever it calls itself.
+
+    A runner takes in whoever loses its parent below it, so what a job starts stays below its runner.
+    """
+    if find is None:
+        listed = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+        find = children_of if listed else by_parent()
+    found, new = set(), list(ancestors)
+    while new:
+        new = [child for parent in new for child in find(parent) if child not in found]
+        found.update(new)
+    return found - {os.getpid()}
+
+
+def children_of(pid):
+    """The kernel's own list, which costs nothing for the processes of others; it may miss one that ends."""
+    found = []  # type: list[int]
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def by_parent():
+    """From a process to its children, by a look at all that there are."""
+    children = {}  # type: dict[int, list[int]]
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        stat = stat_of(name)
+        if stat is not None:
+            children.setdefault(int(stat[1]), []).append(int(name))
+    return lambda pid: children.get(pid, [])
+
+
+def stat_of(pid):
+    """The fields of a process's stat from its state on; None for one that has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[:1] in ([b"Z"], [b"X"], []) else fields
+
+
+def started(pid):
+    """When a process began, in clock ticks since boot: with its id it names one process for good."""
+    stat = stat_of(pid)
+    return None if stat is None else int(stat[19])
+
+
+def listed_processes(folder):
+    """Those of the processes that a dead runner wrote down which still live, with all that came from them."""
+    try:
+        known = json.loads(read(folder, "processes") or "[]")
+    except ValueError:
+        return set()
+    living = {pid for pid, start in known if start is not None and started(pid) == start}
+    return living | descendants(living)
+
+
+def end_processes(attempt, folder, runner, patience_s=30):
+    """KILL every process of an attempt, by its mark, its ancestor or the list; whether none is left."""
     end = time.monotonic() + patience_s
     while True:
         reap(-1)
-        left = own_processes(attempt)
+        below = descendants([runner]) if runner is not None else listed_processes(folder)
+        left = {pid for pid in own_processes(attempt) | below if started(pid) is not None}
+        if not left and runner is not None:  # the kernel's list may have missed one; a look at all does not
+            left = descendants([runner], by_parent())
         if not left or time.monotonic() > end:
             return not left
         for pid in left:

@@ -14,6 +14,7 @@ from questloop.errors import QuestloopError, UsageError
 from questloop.fleet import agent, nvidia_smi
 from questloop.fleet.agent import FOLDER, NeedsSetupError
 from questloop.fleet.models import VM
+from questloop.fleet.poller import talk_of
 from questloop.fleet.transport import HostKeyError, Transport
 
 _VENV = f"{FOLDER}/venv"
@@ -43,7 +44,7 @@ async def setup(
         raise NeedsSetupError(
             "python3 is not installed there: install Python 3.11 or newer by its package manager"
         )
-    version = tuple(int(part) for part in found.stdout.split())
+    version = tuple(int(part) for part in found.stdout.split()[-2:])  # after what the login shell prints
     if version < _OLDEST:
         raise NeedsSetupError(f"python3 there is {version[0]}.{version[1]}; Python 3.11 or newer is needed")
     await _must(transport, "python3", "-m", "venv", _VENV)
@@ -61,7 +62,7 @@ async def setup(
             await transport.put(target, await asyncio.to_thread(wheel.read_bytes))
     await _must(transport, f"{_VENV}/bin/pip", *arguments, f"{target}[{extras}]" if extras else target)
     listed = await _must(transport, f"{_VENV}/bin/pip", "show", "questloop")
-    return listed.splitlines()[1] if len(listed.splitlines()) > 1 else listed
+    return next((line for line in listed.splitlines() if line.startswith("Version:")), listed)
 
 
 def build_wheel(folder: Path) -> Path:
@@ -95,9 +96,8 @@ async def check(vm: VM, transport: Transport) -> AsyncIterator[Check]:
     except QuestloopError as error:
         yield Check("connection", False, str(error), f"ssh -p {vm.port} {vm.user}@{vm.ip_address} true")
         return
-    yield Check(
-        "connection", True, f"{vm.user}@{vm.ip_address}:{vm.port}, host key verified" if vm.user else "local"
-    )
+    place = f"{vm.user}@{vm.ip_address}:{vm.port}, host key verified" if vm.user else "local"
+    yield Check("connection", True, "; ".join(filter(None, (place, talk_of(transport)))))
     yield Check("python", True, hello["python"])
     yield Check("boot id", True, hello["boot_id"])
     free = await transport.run(["df", "-Pm", "."])
@@ -111,7 +111,8 @@ async def check(vm: VM, transport: Transport) -> AsyncIterator[Check]:
         counts = f"{len(driver.slots)} GPU(s)" + (f"; {driver.detail}" if driver.detail else "")
         yield Check("gpus", driver.detail is None, counts, "jobs that need no GPU need `--cpu-slots`")
     program = await transport.run([f"{_VENV}/bin/questloop", "version"])
-    found = program.stdout.decode().strip() or "not installed"
+    said = program.stdout.decode("utf-8", "replace").split() if program.exit_code == 0 else []
+    found = said[-1] if said else "not installed"
     yield Check(
         "questloop",
         program.exit_code == 0,

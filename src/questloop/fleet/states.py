@@ -68,11 +68,16 @@ class FailureReason(StrEnum):
     @property
     def retryable(self) -> bool:
         """Whether the same job may succeed when it is simply run again."""
-        return self not in _PERMANENT
+        return self not in _PERMANENT and self not in _OWN_FAULT
+
+    @property
+    def retried_if_asked(self) -> bool:
+        """Whether it is the job's own fault, which is retried only where the job asks for that."""
+        return self in _OWN_FAULT
 
     @property
     def blames_machine(self) -> bool:
-        """Whether a run of these, job after job, says that the machine is at fault."""
+        """Whether a run of these, from unlike jobs, says that the machine is at fault."""
         return self in _MACHINE
 
 
@@ -85,9 +90,9 @@ _PERMANENT = frozenset(
         FailureReason.OUTPUT_NOT_STORED,
     }
 )
+_OWN_FAULT = frozenset({FailureReason.ERROR, FailureReason.COMMAND_NOT_FOUND})
 _MACHINE = frozenset(
     {
-        FailureReason.COMMAND_NOT_FOUND,
         FailureReason.CUDA_ERROR,
         FailureReason.DISK_FULL,
         FailureReason.LAUNCH_FAILED,

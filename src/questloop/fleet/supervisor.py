@@ -13,22 +13,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from questloop.errors import QuestloopError
-from questloop.fleet import agent, attempts, failures, machines, outputs
+from questloop.fleet import agent, attempts, environment, failures, machines, outputs
 from questloop.fleet.agent import NeedsSetupError, RunnerError
 from questloop.fleet.attempts import Assignment, Outcome
-from questloop.fleet.commands import BadJobError, command_of
+from questloop.fleet.commands import BadJobError, Command, command_of
 from questloop.fleet.database import Database, DatabaseUnavailable
-from questloop.fleet.logs import JobLog
+from questloop.fleet.environment import BadEnvironmentError
+from questloop.fleet.log_copies import LogCopier
 from questloop.fleet.models import VM
-from questloop.fleet.states import Ending, FailureReason
+from questloop.fleet.states import Ending, FailureReason, JobKind
 from questloop.fleet.transport import Transport, TransportError, TransportPool
 from questloop.settings import FleetSettings, StoreSettings
 from questloop.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 _TRIES = 5  # of a launch that the machine answers with an error, and of storing an output
-_LOG_CHUNK = 1 << 20
-_LOG_CHUNKS_A_LOOK = 8
 _CANCELLED = Outcome(Ending.CANCELLED)
 
 
@@ -52,6 +51,7 @@ class Supervisor:
         self.on_end = on_end
         self._launching: set[int] = set()
         self._deadlines: dict[int, tuple[float, float]] = {}  # attempt: deadline there, when it was granted
+        self.logs = LogCopier(db, settings.log_dir)
         self._failures: Counter[int] = Counter()
         self._stale: Counter[int] = Counter()
         self._forced: set[int] = set()
@@ -100,6 +100,7 @@ class Supervisor:
             for attempt in set(known) - live:
                 del known[attempt]
         self._forced &= live
+        self.logs.forget(live)
 
     # --- launching ---
 
@@ -111,7 +112,8 @@ class Supervisor:
             return
         try:
             command = command_of(job)
-        except BadJobError as error:
+            variables = environment.resolve(job.environment, self.settings.job_secrets_dir)
+        except (BadJobError, BadEnvironmentError) as error:
             await self._finish(item, Outcome(Ending.FAILED, FailureReason.BAD_ARGUMENTS, detail=str(error)))
             return
         transport = await self.pool.get(item.vm)
@@ -133,25 +135,16 @@ class Supervisor:
             ):
                 return
             never_armed = False
-            spec = {
-                "job_id": job.job_id,
-                "attempt": attempt,
-                "boot_id": hello["boot_id"],
-                "deadline": hello["clock"] + lease_s,
-                "slots": [{"uuid": slot.uuid, "floor": slot.floor} for slot in item.slots],
-                "shared": job.shared and job.gpus > 0,
-                "cuda_devices": [slot.uuid for slot in item.slots] if job.gpus else [],
-                "argv": command.argv,
-                "downloads": command.downloads,
-            }
+            spec = _launch_request(item, command, variables, hello, lease_s)
             state = await agent.call(transport, "launch", spec)
         except TransportError as error:
+            await self._pause(item, error)
             if never_armed:
                 await self._place_elsewhere(item, FailureReason.MACHINE_UNREACHABLE, error)
             return
         except (RunnerError, NeedsSetupError) as error:
             self._failures[attempt] += 1
-            log.warning("launch_failed", job=job.job_id, machine=item.vm.name, error=str(error))
+            await self._pause(item, error)
             if never_armed:
                 outcome = Outcome(Ending.LOST, FailureReason.LAUNCH_FAILED, detail=str(error))
                 await self._finish(item, outcome)
@@ -176,10 +169,20 @@ class Supervisor:
         if await self._bar(transport, item):
             await self._finish(item, Outcome(Ending.LOST, lost, detail=state["detail"], counted=False))
 
+    async def _pause(self, item: Assignment, error: QuestloopError) -> None:
+        """The machine gets no other job for a while, so that this one goes elsewhere."""
+        log.warning("launch_failed", job=item.job.job_id, machine=item.vm.name, error=str(error))
+        await asyncio.to_thread(machines.pause, self.db, item.vm.id)
+
     async def _place_elsewhere(self, item: Assignment, reason: FailureReason, error: QuestloopError) -> None:
-        """Nothing was sent to the machine: the job goes back to the queue at no cost to it."""
+        """Nothing was sent to the machine: the job goes back to the queue.
+
+        At no cost to it, unless the machine has failed to launch before: one that answers polls and launches
+        nothing would take jobs for ever.
+        """
         await asyncio.to_thread(machines.mark_unreachable, self.db, item.vm.id, str(error))
-        await self._finish(item, Outcome(Ending.LOST, reason, detail=str(error), counted=False))
+        counted = item.vm.launch_failures > 0
+        await self._finish(item, Outcome(Ending.LOST, reason, detail=str(error), counted=counted))
 
     # --- watching ---
 
@@ -221,16 +224,24 @@ class Supervisor:
         state = reply["attempts"][str(attempt)]
         rebooted = item.attempt.boot_id not in (None, reply["boot_id"])
         match state["state"]:
+            case "absent" if item.attempt.launched_at is not None and not rebooted:
+                await self._removed(item)  # with all that the fleet kept there
             case "absent":
                 await self._absent(transport, item, rebooted)
+            case "removed":
+                await self._removed(item)
             case "running":
                 await self._running(transport, item, state)
             case "exited":
-                if await self._copy_log(transport, item, state["log_size"]):
-                    await self._exited(transport, item, state["exit"])
+                await self._exited(transport, item, state["exit"], state["log_size"])
             case "gone":
-                if await self._copy_log(transport, item, state["log_size"]):
-                    await self._gone(item, rebooted)
+                await self._gone(item, rebooted)
+                self.logs.follow(transport, item, state["log_size"])
+
+    async def _removed(self, item: Assignment) -> None:
+        """Whoever removes a job's folder wants no more of it; how it ended nobody can know."""
+        detail = "its folder on the machine was removed; its processes there have been ended"
+        await self._finish(item, Outcome(Ending.FAILED, FailureReason.ERROR, detail=detail))
 
     async def _absent(self, transport: Transport, item: Assignment, rebooted: bool) -> None:
         attempt = item.attempt.id
@@ -250,7 +261,11 @@ class Supervisor:
         attempt = item.attempt.id
         if item.attempt.launched_at is None:
             await asyncio.to_thread(attempts.mark_launched, self.db, attempt)
-        await self._copy_log(transport, item, state["log_size"])
+        await self._stop_if_due(transport, item, state)
+        await self.logs.copy(transport, item, state["log_size"])
+
+    async def _stop_if_due(self, transport: Transport, item: Assignment, state: dict[str, Any]) -> None:
+        attempt = item.attempt.id
         if state["heartbeat_age_s"] > self.settings.heartbeat_timeout_s:
             self._stale[attempt] += 1
             if self._stale[attempt] > 1:
@@ -262,9 +277,10 @@ class Supervisor:
         if item.job.cancel_requested_at is not None:
             await self._kill(transport, item)
 
-    async def _exited(self, transport: Transport, item: Assignment, record: dict[str, Any]) -> None:
-        job_log = JobLog(self.settings.log_dir, item.job.job_id)
-        outcome = failures.outcome_of(record, await asyncio.to_thread(job_log.end))
+    async def _exited(
+        self, transport: Transport, item: Assignment, record: dict[str, Any], log_size: int
+    ) -> None:
+        outcome = failures.outcome_of(record, await self.logs.end(transport, item, log_size))
         if outcome.ending is Ending.COMPLETED and item.job.output_url:
             try:
                 await outputs.store(transport, item.job.job_id, item.attempt.id, item.job.output_url)
@@ -277,7 +293,9 @@ class Supervisor:
                     return
                 detail = f"{error}; `questloop fleet fetch` copies it from the machine"
                 outcome = Outcome(Ending.FAILED, FailureReason.OUTPUT_NOT_STORED, 0, detail)
+        await self.logs.copy(transport, item, log_size)  # a piece or two; the job waits for no more
         await self._finish(item, outcome)
+        self.logs.follow(transport, item, log_size)
 
     async def _gone(self, item: Assignment, rebooted: bool) -> None:
         reason = FailureReason.RUNNER_GONE
@@ -286,22 +304,6 @@ class Supervisor:
         elif item.attempt.id in self._forced:
             reason = FailureReason.HEARTBEAT_STALE
         await self._finish(item, Outcome(Ending.LOST, reason))
-
-    async def _copy_log(self, transport: Transport, item: Assignment, size: int) -> bool:
-        """Copy what is new of the log; whether all of it is here."""
-        job_id, attempt = item.job.job_id, item.attempt.id
-        job_log = JobLog(self.settings.log_dir, job_id)
-        path = agent.attempt_path(job_id, attempt, "log")
-        for _ in range(_LOG_CHUNKS_A_LOOK):
-            position = await asyncio.to_thread(job_log.position, attempt)
-            if position >= size:
-                return True
-            data = await transport.read_from(path, position, _LOG_CHUNK)
-            if not data:
-                return True  # someone has emptied it
-            if not await asyncio.to_thread(job_log.append, attempt, position, data, item.vm.name):
-                return False
-        return False
 
     async def _bar(self, transport: Transport, item: Assignment) -> bool:
         """See to it that the attempt never starts there, also by a launch on its way; False if it has."""
@@ -328,3 +330,23 @@ class Supervisor:
                 ending=outcome.ending.value,
                 reason=outcome.reason and outcome.reason.value,
             )
+
+
+def _launch_request(
+    item: Assignment, command: Command, variables: dict[str, str], hello: dict[str, Any], lease_s: float
+) -> dict[str, Any]:
+    """What the runner is told. A training job goes on from what its earlier attempts left."""
+    job = item.job
+    return {
+        "job_id": job.job_id,
+        "attempt": item.attempt.id,
+        "boot_id": hello["boot_id"],
+        "deadline": hello["clock"] + lease_s,
+        "slots": [{"uuid": slot.uuid, "floor": slot.floor} for slot in item.slots],
+        "shared": job.shared and job.gpus > 0,
+        "cuda_devices": [slot.uuid for slot in item.slots] if job.gpus else [],
+        "argv": command.argv,
+        "downloads": command.downloads,
+        "environment": variables,
+        "keep_output": job.kind is not JobKind.COMMAND,
+    }

@@ -1,13 +1,16 @@
 """Reaches a machine: by SSH with its host key verified, or as a child process on this machine.
 
 A command is a list of arguments and never holds what a user wrote: requests travel on standard input. Over
-SSH the list is quoted once, for the login shell that the server puts in between.
+SSH the list is quoted once, for the login shell that the server puts in between. That shell may print by
+itself, so files travel by commands that mark their answers, not by SFTP, which such a line would spoil.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import json
 import os
 import shlex
 import stat
@@ -27,10 +30,54 @@ from questloop.fleet.models import VM
 from questloop.fleet.states import TransportKind
 
 T = TypeVar("T")
-_CHUNK = 1 << 20
-_SESSIONS = 7  # OpenSSH takes ten a connection: one is for files, one for looks, one is to spare
+_CHUNK = 1 << 19  # in base64 it stays below the 2 MiB that a line may have
+_SESSIONS = 7  # OpenSSH takes ten per connection: one is for files, one for looks, one is to spare
 _LOCAL_COMMANDS = 8
 _REOPEN_PAUSES_S = (0.1, 0.3, 1.0, 2.0)
+_MOST_NOISE = 1 << 16
+# What a job on this machine keeps of this process's environment, beside LC_*.
+_PLAIN = {
+    *("USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR"),
+    *("LD_LIBRARY_PATH", "PYTHONPATH", "QUESTLOOP_BOOT_ID_FILE"),
+}
+_PYTHON = ["python3", "-I", "-S", "-c"]
+
+
+def _one_line(code: str) -> str:
+    """A program on one line, which every login shell passes on as it is."""
+    return f"exec({code!r})"
+
+
+_WRITER = _one_line(
+    """import os, sys
+path, part, mode = sys.argv[1], sys.argv[2], int(sys.argv[3])
+os.umask(0o077)
+os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+    while True:
+        data = sys.stdin.buffer.read(1 << 20)
+        if not data:
+            break
+        file.write(data)
+os.chmod(part, mode)
+os.replace(part, path)
+"""
+)
+_READER = _one_line(
+    """import base64, json, signal, sys
+signal.alarm(600)
+for line in sys.stdin:
+    question, path, offset, limit = json.loads(line)
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            data = file.read(limit)
+    except OSError:
+        data = b""
+    print("\\n" + question, base64.b64encode(data).decode(), flush=True)
+    signal.alarm(600)
+"""
+)
 
 
 class TransportError(UnavailableError):
@@ -73,22 +120,32 @@ class PrivateKeyError(UsageError):
 
 @dataclass(frozen=True)
 class Result:
-    """What a command left."""
+    """What a command left.
+
+    `noise` is what came before the answer of `ask`; None where the command was running before, so that its
+    shell has had its say.
+    """
 
     exit_code: int
     stdout: bytes
     stderr: bytes
+    noise: bytes | None = b""
 
 
 class Transport(Protocol):
-    """A way to one machine; paths are relative to the home folder there."""
+    """A way to one machine; paths are relative to the home folder there.
+
+    `talk`: what the login shell there prints by itself.
+    """
+
+    talk: str
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
         """Run a command; raises `TransportError` where its end is not learnt."""
         ...
 
-    async def ask(self, argv: Sequence[str], line: bytes) -> Result:
-        """One line's answer, a line, of a command that may be kept running for the next.
+    async def ask(self, argv: Sequence[str], line: bytes, mark: bytes = b"") -> Result:
+        """One line's answer, a line that holds `mark`, of a command that may be kept running for the next.
 
         A result with another exit code than 0 is that of a command that ended instead of answering.
         """
@@ -113,9 +170,12 @@ class LocalTransport:
     def __init__(self, home: Path | None = None, timeout_s: float = 20) -> None:
         self.home = home or Path.home()
         self.timeout_s = timeout_s
+        self.talk = ""
         # Jobs find the `questloop` of this very installation.
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        self._environment = {**os.environ, "HOME": str(self.home), "PATH": path}
+        # As over SSH, a job gets a user's plain environment: never the settings and secrets of this process.
+        plain = {name: value for name, value in os.environ.items() if _is_plain(name)}
+        self._environment = {**plain, "HOME": str(self.home), "PATH": path}
         # Threads, since asyncio's own processes can hang when they are cancelled while they start (3.11).
         self._commands = ThreadPoolExecutor(_LOCAL_COMMANDS, "local-command")
 
@@ -134,7 +194,7 @@ class LocalTransport:
             raise TransportError(f"no answer within {self.timeout_s:.0f} s") from None
         return Result(done.returncode, done.stdout, done.stderr)
 
-    async def ask(self, argv: Sequence[str], line: bytes) -> Result:
+    async def ask(self, argv: Sequence[str], line: bytes, mark: bytes = b"") -> Result:
         """See `Transport.ask`: a command of its own for every line."""
         return await self.run(argv, line)
 
@@ -185,8 +245,8 @@ class SSHTransport:
     def __init__(self, vm: VM, timeout_s: float = 20) -> None:
         self.vm = vm
         self.timeout_s = timeout_s
+        self.talk = ""
         self._connection: asyncssh.SSHClientConnection | None = None
-        self._files: asyncssh.SFTPClient | None = None
         self._opening = asyncio.Lock()
         self._sessions = asyncio.Semaphore(_SESSIONS)
         self._kept: dict[str, asyncssh.SSHClientProcess[bytes]] = {}
@@ -199,7 +259,7 @@ class SSHTransport:
             done = await _open(connection, connection.run, shlex.join(argv), **source)
         return self._result(done)
 
-    async def ask(self, argv: Sequence[str], line: bytes) -> Result:
+    async def ask(self, argv: Sequence[str], line: bytes, mark: bytes = b"") -> Result:
         """See `Transport.ask`: the command is kept; one that has ended since is started anew."""
         command = shlex.join(argv)
         async with self._translated():
@@ -207,43 +267,43 @@ class SSHTransport:
             # Put back only after a whole answer: what is left of one given up is not the next one's.
             kept = self._kept.pop(command, None)
             process = await _open(connection, connection.create_process, command) if kept is None else kept
-            answer = await _answer(process, line)
+            answer, noise = await _answer(process, line, mark)
+            fresh = kept is None
             if not answer and kept is not None and not connection.is_closed():
                 process = await _open(connection, connection.create_process, command)
-                answer = await _answer(process, line)
+                answer, noise = await _answer(process, line, mark)
+                fresh = True
             if answer:
                 if other := self._kept.pop(command, None):  # of a look at the same time
                     other.close()
                 self._kept[command] = process
-                return Result(0, answer, b"")
+                return Result(0, answer, b"", noise if fresh else None)
             done = await process.wait()
-        return self._result(done)
+        ended = self._result(done)
+        return Result(ended.exit_code, noise + ended.stdout, ended.stderr, noise)
 
     async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
         """See `Transport.put`."""
-        async with self._translated():
-            files = await self._sftp()
-            parent = str(Path(path).parent)
-            if parent != ".":
-                await files.makedirs(parent, asyncssh.SFTPAttrs(permissions=0o700), exist_ok=True)
-            part = _part_of(path)
-            async with files.open(part, "wb", asyncssh.SFTPAttrs(permissions=mode)) as file:
-                await file.write(data)
-            await files.posix_rename(part, path)
+        done = await self.run([*_PYTHON, _WRITER, path, _part_of(path), str(mode)], data)
+        if done.exit_code:
+            lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            reason = lines[-1] if lines else f"exit code {done.exit_code}"
+            raise TransportError(f"{self._address}: {path} was not written: {reason}")
 
     async def read_from(self, path: str, offset: int, limit: int = _CHUNK) -> bytes:
-        """See `Transport.read_from`."""
-        async with self._translated():
-            files = await self._sftp()
-            try:
-                async with files.open(path, "rb") as file:
-                    return await file.read(limit, offset)
-            except asyncssh.SFTPNoSuchFile:
-                return b""
+        """See `Transport.read_from`; by a process that is kept for the next piece."""
+        question = uuid.uuid4().hex
+        request = json.dumps([question, path, offset, limit]).encode() + b"\n"
+        mark = question.encode()
+        result = await self.ask([*_PYTHON, _READER, "serve"], request, mark)
+        _, found, data = result.stdout.partition(mark + b" ")
+        if result.exit_code or not found:
+            raise TransportError(f"{self._address}: {path} was not read")
+        return base64.b64decode(data.strip())
 
     async def close(self) -> None:
         """End the connection."""
-        connection, self._connection, self._files = self._connection, None, None
+        connection, self._connection = self._connection, None
         self._kept.clear()
         if connection is not None:
             connection.abort()
@@ -251,7 +311,6 @@ class SSHTransport:
     async def _connected(self) -> asyncssh.SSHClientConnection:
         async with self._opening:
             if self._connection is None or self._connection.is_closed():
-                self._files = None
                 self._kept.clear()
                 self._connection = await connect(self.vm, self.timeout_s)
             return self._connection
@@ -260,12 +319,6 @@ class SSHTransport:
         if done.exit_status is None or done.exit_status < 0:
             raise TransportError(f"{self._address}: the connection ended before the command")
         return Result(done.exit_status, _bytes(done.stdout), _bytes(done.stderr))
-
-    async def _sftp(self) -> asyncssh.SFTPClient:
-        connection = await self._connected()
-        if self._files is None:
-            self._files = await connection.start_sftp_client()
-        return self._files
 
     @property
     def _address(self) -> str:
@@ -317,16 +370,36 @@ async def _open(
     return await how(command, encoding=None, **options)
 
 
-async def _answer(process: asyncssh.SSHClientProcess[bytes], line: bytes) -> bytes:
-    """The line that a command answers; empty if it ended first."""
+async def _answer(process: asyncssh.SSHClientProcess[bytes], line: bytes, mark: bytes) -> tuple[bytes, bytes]:
+    """The line with `mark` that a command answers, and what came before it; no line if it ended first.
+
+    A shell that prints without end is not listened to for ever.
+    """
+    noise = b""
     try:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(line)
-        answer = await process.stdout.readline()
+        while answer := await process.stdout.readline():
+            if answer.endswith(b"\n") and mark in answer and (answer.strip() or not mark):
+                return answer, noise.strip()
+            noise += answer
+            if len(noise) > _MOST_NOISE:
+                raise TransportError(
+                    f"the login shell prints more than {_MOST_NOISE} bytes where an answer is awaited, "
+                    f"beginning with {printable(noise)!r}"
+                )
     except BaseException:
         process.close()
         raise
-    return answer if answer.endswith(b"\n") else b""
+    return b"", noise
+
+
+def printable(noise: bytes, limit: int = 120) -> str:
+    """The first line that says something, cut and without control characters, for a message to a person."""
+    text = noise[:4096].decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    first = "".join(character if character.isprintable() else "\ufffd" for character in "".join(lines[:1]))
+    return first[:limit]
 
 
 async def connect(vm: VM, timeout_s: float) -> asyncssh.SSHClientConnection:
@@ -421,6 +494,10 @@ class TransportPool:
 def _algorithms(key: asyncssh.SSHKey) -> list[str]:
     name = key.get_algorithm()
     return ["rsa-sha2-256", "rsa-sha2-512"] if name == "ssh-rsa" else [name]
+
+
+def _is_plain(name: str) -> bool:
+    return name in _PLAIN or name.startswith("LC_")
 
 
 def _part_of(path: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -12,6 +15,8 @@ from trl import GRPOConfig, TrlParser
 
 from questloop.errors import UsageError
 from questloop.grpo.scoring import DEFAULT_TIMEOUT_S
+
+UNNAMED = "(named after the model)"
 
 
 @dataclass
@@ -90,7 +95,11 @@ class TrainerArguments(GRPOConfig):
     """TRL's GRPO configuration with defaults for jobs that are watched and may be stopped."""
 
     output_dir: str | None = field(
-        default=None, metadata={"help": "where checkpoints, metrics and the trained model go"}
+        default=None,
+        metadata={
+            "help": "where checkpoints, metrics and the trained model go; unset: a new folder here, named "
+            "after the model"
+        },
     )
     bf16: bool | None = field(  # type: ignore[assignment]
         default=None, metadata={"help": "train in bfloat16; unset: on GPUs that have it"}
@@ -99,15 +108,17 @@ class TrainerArguments(GRPOConfig):
     save_steps: float = field(default=50, metadata={"help": "steps between two checkpoints"})
     save_total_limit: int | None = field(default=2, metadata={"help": "checkpoints that are kept, 2 or more"})
     report_to: list[str] | str | None = field(
-        default="tensorboard", metadata={"help": "where metrics go beside metrics.jsonl"}
+        default=None,
+        metadata={"help": "where metrics go beside metrics.jsonl; unset: tensorboard, where it is installed"},
     )
     disable_tqdm: bool | None = field(
         default=True, metadata={"help": "progress as lines on stdout rather than a bar"}
     )
 
     def __post_init__(self) -> None:
-        if not self.output_dir:
-            raise UsageError("--output_dir: not given; see --help")
+        self.output_dir = self.output_dir or UNNAMED
+        if self.report_to is None:
+            self.report_to = "tensorboard" if importlib.util.find_spec("tensorboard") else "none"
         if self.bf16 is None:
             self.bf16 = not self.fp16 and _has_bfloat16(bool(self.use_cpu))
         self._check_batches()
@@ -164,7 +175,21 @@ def parse(argv: Sequence[str]) -> tuple[ScriptArguments, TrainerArguments]:
         raise UsageError("--config: give the path of a YAML file after it") from None
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if trainer.output_dir == UNNAMED:
+        trainer.output_dir = _named_after(script.model)
     return script, trainer
+
+
+def _named_after(model: str) -> str:
+    """A folder here for a model's training; one that holds something already is not ours to write to."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(model).expanduser().name).strip("-.") or "model"
+    folder = Path(f"{name}-grpo")
+    if os.environ.get("RANK", "0") == "0" and folder.exists() and any(folder.iterdir()):
+        raise UsageError(
+            f"--output_dir: not given, and the folder named after the model, {folder}, is occupied: give "
+            f"--output_dir {folder} to go on with the run in it, or another"
+        )
+    return str(folder)
 
 
 def _has_bfloat16(use_cpu: bool) -> bool:

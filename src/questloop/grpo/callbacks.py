@@ -115,6 +115,42 @@ class Progress(TrainerCallback):
         print(", ".join([*parts, f"{per_step_s:.2f} s a step", f"{clock} left"]), flush=True)
 
 
+class Spread(TrainerCallback):
+    """Say once when the reward tells no completion of a group from another: nothing is learned then."""
+
+    after = 5  # logs in a row
+
+    def __init__(self) -> None:
+        self._without = 0
+        self._logs = 0
+        self._said = False
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        if not state.is_world_process_zero or not logs or "frac_reward_zero_std" not in logs:
+            return
+        self._logs += 1
+        self._without = self._without + 1 if logs["frac_reward_zero_std"] >= 1 else 0
+        if self._without >= self.after:
+            self._warn()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._logs and self._without == self._logs:
+            self._warn()
+
+    def _warn(self) -> None:
+        if not self._said:
+            self._said = True
+            print(
+                f"warning: in {self._without} logged step(s) in a row all completions of each group got the "
+                "same reward, so nothing is learned: try the reward by `questloop grpo try-reward`, raise "
+                "--num_generations or --temperature, or begin with --warm_start_steps",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
 class Metrics(TrainerCallback):
     """Append every log to `metrics.jsonl`; JSON has no NaN, so what is not finite becomes null."""
 

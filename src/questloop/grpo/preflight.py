@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from questloop.errors import BadDataError, DiskFullError, QuestloopError, UnavailableError, UsageError
 from questloop.exit_codes import ExitCode
-from questloop.grpo import graph_decoding
+from questloop.grpo import graph_decoding, needs
 from questloop.grpo.arguments import ScriptArguments, TrainerArguments
 from questloop.grpo.data import Row, check_columns, load_rows
 from questloop.grpo.pipelines import prepare
@@ -57,8 +57,10 @@ def check(script: ScriptArguments, trainer: TrainerArguments) -> TrainingPlan:
     if script.cuda_graphs:
         graph_decoding.check(trainer)
     _check_save_steps(trainer)
+    needs.check(trainer)
     rewards = load_rewards(script.reward_function, trainer.reward_weights, script.reward_timeout_s)
     rows = _rows(script, rewards)
+    _check_enough(len(rows), trainer, script.dataset)
     config, tokenizer = _load_config(script.model)
     _check_lengths(rows, tokenizer, config, trainer, script.dataset)
     dtype = _dtype(script, trainer)
@@ -145,6 +147,21 @@ def _rows(script: ScriptArguments, rewards: Sequence[Reward]) -> list[Row]:
         needed[script.warm_start_column] = "the warm start"
     check_columns(rows, needed, script.dataset)
     return rows
+
+
+def _check_enough(prompts: int, trainer: TrainerArguments, source: str) -> None:
+    """A generation takes so many different prompts; what does not fill one is never trained on."""
+    completions = trainer.generation_batch_size or trainer.per_device_train_batch_size
+    generations = trainer.num_generations or 1
+    needed = completions // generations
+    if prompts < needed:
+        size = trainer.per_device_train_batch_size
+        raise UsageError(
+            f"{source}: {prompts} prompt(s), and a generation takes {needed} ({completions} completions / "
+            f"--num_generations {generations} = {needed}): give more prompts, raise --num_generations, or "
+            f"lower --per_device_train_batch_size {size} or --gradient_accumulation_steps "
+            f"{trainer.gradient_accumulation_steps}"
+        )
 
 
 def _load_config(model: str) -> tuple[Any, Any]:

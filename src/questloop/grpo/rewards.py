@@ -16,8 +16,10 @@ from questloop.grpo.text import (
     Completion,
     RewardFunction,
     final_answer,
+    gold_answer,
     has_answer,
     number,
+    quantity,
     same_text,
     sections,
     tagged_answer,
@@ -136,6 +138,10 @@ def xml_count(completions: Sequence[Completion], **_: Any) -> list[float | None]
 def math_answer(completions: Sequence[Completion], answer: Sequence[Any], **_: Any) -> list[float | None]:
     r"""1 where the final answer (`####`, `\boxed{}` or `<answer>`) equals the gold one; numbers by value.
 
+    Words beside a number say of what it is one. A gold answer that cannot be read abstains.
+
+    >>> math_answer(["#### 42 apples", "#### 1", "#### 1"], answer=["#### 42", "#### ", "1/0"])
+    [1.0, None, None]
     >>> math_answer([r"\boxed{\frac{1}{2}}", "#### 1,000", "7"], answer=["0.5", "so #### 1000", "7"])
     [1.0, 1.0, 0.0]
     """
@@ -144,13 +150,12 @@ def math_answer(completions: Sequence[Completion], answer: Sequence[Any], **_: A
         said = final_answer(text)
         if said is None:
             return 0.0
-        numbers = number(said), number(gold)
+        numbers = quantity(said), quantity(gold)
         return float(numbers[0] == numbers[1] if None not in numbers else same_text(said, gold))
 
-    golds = [final_answer(str(gold)) or str(gold).strip() for gold in answer]
     return [
-        score(text_of(completion), gold) if has_answer(gold) else None
-        for completion, gold in zip(completions, golds, strict=True)
+        None if gold is None else score(text_of(completion), gold)
+        for completion, gold in zip(completions, map(gold_answer, answer), strict=True)
     ]
 
 

@@ -6,6 +6,7 @@ completion; None abstains.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
 import logging
@@ -14,7 +15,7 @@ import multiprocessing
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +29,7 @@ DEFAULT_TIMEOUT_S = 60.0
 # A reward function that has to be stopped this many times in a row ends the run.
 MAX_TIMEOUTS_IN_A_ROW = 3
 # Live objects of the trainer, which cannot be sent to another process, and all that it passes beside columns.
-_NOT_SENT = {"trainer_state", "log_extra", "log_metric"}
+_NOT_SENT = {"trainer_state", "log_extra", "log_metric", "environments"}
 _FROM_TRAINER = {"prompts", "completions", "completion_ids"} | _NOT_SENT
 # Time for starting Python and importing the user's module, which is not the function's own.
 _START_LIMIT_S = 120.0
@@ -63,13 +64,7 @@ class Reward:
     @property
     def columns(self) -> list[str]:
         """The columns of the data that the function cannot do without."""
-        return [
-            name
-            for name, parameter in inspect.signature(self.function).parameters.items()
-            if name not in _FROM_TRAINER
-            and parameter.default is parameter.empty
-            and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-        ]
+        return [name for name in _required(self.function) if name not in _FROM_TRAINER]
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], **kwargs: Any
@@ -98,7 +93,7 @@ class Reward:
     def _run(self, **kwargs: Any) -> Any:
         if not self.timeout_s:
             try:
-                return self.function(**kwargs)
+                return call(self.function, kwargs)
             except Exception as error:
                 raise RewardError(_raised(self.name, repr(error))) from error
         if self._worker is None:
@@ -162,10 +157,67 @@ def load_rewards(
         raise UsageError(
             f"--reward_function: {', '.join(names)} names a function twice; use --reward_weights"
         )
-    return [
-        Reward(name, resolve(name), weight, 0.0 if name in BUILTIN_REWARDS else timeout_s)
-        for name, weight in zip(names, weights or [1.0] * len(names), strict=True)
+    functions = [resolve(name) for name in names]
+    for name, function in zip(names, functions, strict=True):
+        _check_signature(name, function)
+    limits = [
+        0.0 if name in BUILTIN_REWARDS or _NOT_SENT & set(_required(function)) else timeout_s
+        for name, function in zip(names, functions, strict=True)
     ]
+    given = zip(names, functions, weights or [1.0] * len(names), limits, strict=True)
+    return [Reward(name, function, weight, limit) for name, function, weight, limit in given]
+
+
+def call(function: Callable[..., Any], columns: Mapping[str, Any]) -> Any:
+    """Call a reward function with what it takes of `columns`; a coroutine is run to its end."""
+    parameters = _parameters(function)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        taken = dict(columns)
+    else:
+        names = {parameter.name for parameter in parameters}
+        taken = {name: value for name, value in columns.items() if name in names}
+    result = function(**taken)
+    if inspect.isawaitable(result):
+
+        async def wait() -> Any:
+            return await result
+
+        return asyncio.run(wait())
+    return result
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    """The names that the function cannot be called without."""
+    return [
+        parameter.name
+        for parameter in _parameters(function)
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    ]
+
+
+def _check_signature(name: str, function: Callable[..., Any]) -> None:
+    if inspect.isclass(function):
+        raise UsageError(
+            f"--reward_function {name}: a class; name an object of it, for example `score = "
+            f"{function.__name__}()` in the module and module:score here"
+        )
+    try:
+        parameters = _parameters(function)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"--reward_function {name}: what it takes cannot be told; write def f(completions, **kwargs)"
+        ) from None
+    only = [item.name for item in parameters if item.kind is item.POSITIONAL_ONLY]
+    if only:
+        raise UsageError(
+            f"--reward_function {name}: {', '.join(only)} can be given by place only, and columns are given "
+            "by name: leave out the `/`"
+        )
 
 
 def resolve(name: str) -> RewardFunction:
@@ -268,7 +320,7 @@ def _serve(name: str, connection: Any, folder: str) -> None:
         except EOFError:
             return
         try:
-            reply = (True, _plain(function(**kwargs)))
+            reply = (True, _plain(call(function, kwargs)))
         except Exception as error:
             reply = (False, repr(error))
         connection.send(reply)

@@ -14,6 +14,9 @@ RewardFunction = Callable[..., list[float | None]]
 _NUMBER = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})")
 _THOUSANDS = re.compile(r"(?<=\d),(?=(?:\d{3},)*\d{3}(?!\d))")
 _FRACTION = re.compile(r"([+-]?)\\[dt]?frac\{(\d{1,40})\}\{(\d{1,40})\}")
+_SCALES = {"hundred", "thousand", "million", "billion", "trillion", "dozen", "half", "minu", "negative"}
+_LONGEST_ANSWER = 200
+_BY_ZERO = re.compile(r"/\s*0+(?:\.0*)?\s*$|\\[dt]?frac\{[^{}]*\}\{\s*0+\s*\}")
 _NO_ANSWER = {"", "n/a", "na", "none", "null", "nan"}
 
 
@@ -89,6 +92,24 @@ def final_answer(text: str) -> str | None:
     return tagged_answer(text) if "<answer>" in text else None
 
 
+def gold_answer(gold: Any) -> str | None:
+    r"""The answer that a gold text holds; None where it cannot be told: no completion is judged by that.
+
+    >>> [gold_answer(gold) for gold in ("6 x 7 = 42\n#### 42", r"\boxed{4}", 7, "Paris")]
+    ['42', '4', '7', 'Paris']
+    >>> [gold_answer(gold) for gold in ("#### ", r"so \boxed{4", "1/0", ["4"], "a\nb", "#### N/A", None)]
+    [None, None, None, None, None, None, None]
+    """
+    if not has_answer(gold) or isinstance(gold, Mapping) or not isinstance(gold, str | int | float | bool):
+        return None
+    text = str(gold).strip()
+    marked = any(mark in text for mark in ("####", "\\boxed", "<answer>"))
+    answer = final_answer(text) if marked else text
+    if answer is None or not has_answer(answer) or "\n" in answer or len(answer) > _LONGEST_ANSWER:
+        return None
+    return None if _BY_ZERO.search(answer) else answer
+
+
 def has_answer(gold: Any) -> bool:
     """Whether a gold answer can be compared at all: `N/A`, nothing and not-a-number cannot.
 
@@ -121,6 +142,24 @@ def number(text: str) -> Fraction | None:
     if not slash:
         return Fraction(numerator)
     return Fraction(numerator) / Fraction(denominator) if Fraction(denominator) else None
+
+
+def quantity(text: str) -> Fraction | None:
+    """A number, also with words around it that say of what: "42 apples", "about 42".
+
+    >>> quantity("42 apples"), quantity("$1,000 per day"), quantity("2x"), quantity("5 million")
+    (Fraction(42, 1), Fraction(1000, 1), None, None)
+    """
+    exact = number(text)
+    if exact is not None:
+        return exact
+    words = [word.strip(".,:;!?") for word in text.split()]
+    numbers = [number(word) for word in words if any(character.isdigit() for character in word)]
+    rest = [word for word in words if not any(character.isdigit() for character in word)]
+    plain = all(len(word) > 1 and word.replace("-", "").isalpha() for word in rest)
+    if len(numbers) != 1 or not plain or any(word.lower().rstrip("s") in _SCALES for word in rest):
+        return None
+    return numbers[0]
 
 
 def _content(content: Any) -> str:

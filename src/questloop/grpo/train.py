@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import json
 import os
 import sys
 import time
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(argv: Sequence[str]) -> ExitCode:
     """Check the arguments and train. Raises `QuestloopError` for what the user can mend."""
+    if wants_help(argv):
+        print(FIRST_FLAGS, flush=True)
     _import_stack(argv)
     import datasets
     from transformers.utils.logging import disable_progress_bar
@@ -77,6 +80,10 @@ def _train(
     folder = Path(trainer.output_dir or ".")
     if _is_first_process():
         _take_over(folder, script, trainer, plan)
+    done = _steps_done(folder, trainer)
+    if done is not None:
+        print(f"done already: {done} steps, model and tokenizer in {folder}; {_MORE}", flush=True)
+        return ExitCode.DONE
     warm = None
     if script.warm_start_steps:
         from questloop.grpo.warm_start import warm_start
@@ -106,7 +113,14 @@ def _build(
     from trl import GRPOTrainer
 
     from questloop.grpo import graph_decoding
-    from questloop.grpo.callbacks import AlignGenerations, CompleteCheckpoints, Metrics, Progress, Samples
+    from questloop.grpo.callbacks import (
+        AlignGenerations,
+        CompleteCheckpoints,
+        Metrics,
+        Progress,
+        Samples,
+        Spread,
+    )
     from questloop.grpo.data import to_dataset
     from questloop.grpo.models import load_model
 
@@ -118,7 +132,7 @@ def _build(
         args=trainer,
         train_dataset=to_dataset(plan.rows, script.dataset),
         processing_class=plan.tokenizer,
-        callbacks=[stop, align, CompleteCheckpoints(), Metrics("grpo"), samples, Progress("grpo")],
+        callbacks=[stop, align, CompleteCheckpoints(), Metrics("grpo"), samples, Progress("grpo"), Spread()],
     )
     align.trainer = samples.trainer = grpo
     grpo.remove_callback(PrinterCallback)
@@ -138,12 +152,24 @@ def _save(grpo: Any, folder: Path, seconds: float) -> None:
     tenth = max(1, len(history) // 10)
     result = {
         "steps": grpo.state.global_step,
+        "epochs": grpo.args.num_train_epochs,
         "seconds": round(seconds, 1),
         "reward_first": sum(history[:tenth]) / tenth if history else None,
         "reward_last": sum(history[-tenth:]) / tenth if history else None,
     }
     write_json(folder / RESULT_FILE, finite(result))
     print(f"done: {result['steps']} steps, model and tokenizer in {folder}", flush=True)
+
+
+def _steps_done(folder: Path, trainer: TrainerArguments) -> int | None:
+    """The steps of a run in the folder that has done all that is asked for; None where there is work left."""
+    try:
+        result = json.loads((folder / RESULT_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    if trainer.max_steps > 0:
+        return result["steps"] if result["steps"] >= trainer.max_steps else None
+    return result["steps"] if result.get("epochs", 0) >= trainer.num_train_epochs else None
 
 
 def _take_over(folder: Path, script: ScriptArguments, trainer: TrainerArguments, plan: TrainingPlan) -> None:
@@ -189,6 +215,32 @@ def _import_stack(argv: Sequence[str]) -> None:
             raise MissingExtraError(package, "grpo")
 
 
+FIRST_FLAGS = """\
+The ten that matter first:
+  --model MODEL                        folder or hub name to start from
+  --dataset FILE                       JSON, JSONL, CSV or Parquet file, a folder of them, or a hub name
+  --reward_function NAME [NAME ...]    built-in rewards, or module:function of your own
+  --preprocess PIPELINE                generic, deepseek (reasoning, then answer), or module:function
+  --output_dir FOLDER                  where all goes; the same command again goes on from there
+  --max_steps N                        steps of the optimiser
+  --num_generations N                  completions per prompt, which are compared with each other
+  --per_device_train_batch_size N      completions per step and GPU, a multiple of --num_generations
+  --max_completion_length N            tokens per completion
+  --lora_r N                           rank of an adapter; 0 trains every weight
+
+Example:
+  questloop grpo --model HuggingFaceTB/SmolLM2-135M-Instruct --dataset questions.jsonl
+      --reward_function correctness --max_steps 200 --lora_r 16 --output_dir runs/grpo
+
+Every option:
+"""
+
+
+def wants_help(argv: Sequence[str]) -> bool:
+    """Whether help is all that is asked for."""
+    return any(argument in ("-h", "--help") for argument in argv)
+
+
 def wants_unsloth(argv: Sequence[str]) -> bool:
     """Whether Unsloth is asked for, before the real parser (which needs TRL) can say so."""
     arguments = list(argv)
@@ -230,6 +282,7 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0]
 
 
+_MORE = "raise --max_steps to go on, or take another --output_dir"
 _REMEDY = {
     ExitCode.OUT_OF_GPU_MEMORY: "lower --per_device_train_batch_size or --max_completion_length, raise "
     "--gradient_accumulation_steps, or train an adapter (--lora_r 16)",
