@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 STEPS = 16_384
 EPOCH = {
     "EPOCH_STEPS": str(STEPS),
+    "FRAME_SKIP": "4",
     "EPISODE_LENGTH": "256",
     "RAY_WORKERS": "2",
     "ENVS_PER_WORKER": "4",
