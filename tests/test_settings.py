@@ -87,3 +87,24 @@ def test_secrets_do_not_print(monkeypatch):
     assert loaded.store.s3_secret_key is not None
     assert loaded.store.s3_secret_key.get_secret_value() == "hunter2"
     assert "hunter2" not in repr(loaded.store)
+
+
+@pytest.mark.parametrize("frame_skip", [4, 8, 16])
+def test_time_is_set_in_seconds_of_the_game_or_in_steps(frame_skip):
+    """The same seconds are the same frames at every FRAME_SKIP; the names in steps go on to work."""
+    skip = {"frame_skip": frame_skip}
+    timed = settings.load(None, {"episode_s": 32, "hint_interval_s": 8} | skip)
+    assert timed.game.episode_length * frame_skip == 32 * 60
+    assert timed.exploration.hint_interval * frame_skip == 8 * 60
+    stepped = settings.load(None, {"episode_length": 200, "hint_interval": 50} | skip)
+    assert (stepped.game.episode_length, stepped.exploration.hint_interval) == (200, 50)
+    off = settings.load(None, {"hint_interval": 50, "hint_interval_s": 0} | skip)
+    assert off.exploration.hint_interval == 0
+    assert settings.load(None, {"episode_s": 0.001, "hint_interval_s": 0.001} | skip).game.episode_length == 1
+
+
+@pytest.mark.parametrize("name", ["EPISODE_S", "HINT_INTERVAL_S"])
+def test_seconds_that_are_none_are_refused_by_name(monkeypatch, name):
+    monkeypatch.setenv(name, "-1")
+    with pytest.raises(UsageError, match=name):
+        settings.load()

@@ -26,6 +26,7 @@ import numpy as np
 from questloop.episodes.outcomes import milestone_follows
 from questloop.episodes.png import encode_png
 from questloop.episodes.segment import SEGMENT_FRAMES as SEGMENT_STEPS
+from questloop.episodes.spans import window_steps
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import Input, parse_inputs, steps
@@ -170,7 +171,7 @@ def episode(
     last_steps = {f"{name}/{first:05d}": min(first + SEGMENT_STEPS, length) - 1 for first in firsts}
     ended = length < most_steps
     for segment_id, last in last_steps.items():
-        known = milestone_follows(last, milestones.values(), length - 1, terminated=ended)
+        known = milestone_follows(last, milestones.values(), length - 1, ended, window_steps(SEGMENT_STEPS))
         if known is None:
             continue
         first = int(segment_id.rpartition("/")[2])

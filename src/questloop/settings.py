@@ -88,6 +88,10 @@ class _Group(BaseSettings):
         return init_settings, env_settings, dotenv_settings, fallback
 
 
+FRAMES_PER_SECOND = 60
+"""of the game at its own speed"""
+
+
 class LoopSettings(_Group):
     """The epoch loop."""
 
@@ -109,6 +113,15 @@ class GameSettings(_Group):
     guide: Path | None = Field(None, description="a guide of your own, Markdown; unset: the game profile's")
     frame_skip: int = Field(4, ge=1, le=60, description="emulated frames a step")
     episode_length: int = Field(30_000, ge=1, description="steps an episode")
+    episode_s: float | None = Field(
+        None, gt=0, description="seconds of the game an episode, in place of EPISODE_LENGTH steps"
+    )
+
+    @model_validator(mode="after")
+    def _in_steps(self) -> GameSettings:
+        if self.episode_s is not None:
+            object.__setattr__(self, "episode_length", _steps(self.episode_s, self.frame_skip))
+        return self
 
 
 class TrainingSettings(_Group):
@@ -176,6 +189,9 @@ class ExplorationSettings(_Group):
     aims: bool = Field(True, description="the guide's next aim is seen and shapes, where a game has a guide")
     planner: bool = Field(False, description="the planner takes over in dialogs and puzzles")
     hint_interval: int = Field(0, ge=0, description="steps between strategic hints; 0: none")
+    hint_interval_s: float | None = Field(
+        None, ge=0, description="seconds of the game between them, in place of HINT_INTERVAL steps"
+    )
 
     @model_validator(mode="after")
     def _goes_together(self) -> ExplorationSettings:
@@ -345,6 +361,18 @@ LEARNS: dict[str, Any] = {
 metatile, and rewards that prefer progress to touring. The defaults above are those of the first documents."""
 
 
+def _steps(seconds: float, frame_skip: int) -> int:
+    """Steps that so many seconds of the game take, at least one."""
+    return max(1, round(seconds * FRAMES_PER_SECOND / frame_skip))
+
+
+def _in_steps(settings: ExplorationSettings, frame_skip: int) -> ExplorationSettings:
+    seconds = settings.hint_interval_s
+    if seconds is None:
+        return settings
+    return settings.model_copy(update={"hint_interval": _steps(seconds, frame_skip) if seconds else 0})
+
+
 class Settings:
     """All settings, group by group."""
 
@@ -353,7 +381,7 @@ class Settings:
         self.game = GameSettings(**values)
         self.training = TrainingSettings(**values)
         self.rewards = RewardSettings(**values)
-        self.exploration = ExplorationSettings(**values)
+        self.exploration = _in_steps(ExplorationSettings(**values), self.game.frame_skip)
         self.store = StoreSettings(**values)
         self.llm = LLMSettings(**values)
         self.judges = JudgeSettings(**values)

@@ -7,7 +7,7 @@ from questloop.episodes.outcomes import milestone_follows
 def known_outcomes(milestones, steps=2000, terminated=False):
     """Of an episode with a segment every 300 steps: whether a milestone followed, where that is known."""
     found = {
-        f"s{index}": milestone_follows(300 * index + 299, milestones.values(), steps, terminated)
+        f"s{index}": milestone_follows(300 * index + 299, milestones.values(), steps, terminated, 900)
         for index in range(steps // 300)
     }
     return {name: value for name, value in found.items() if value is not None}
@@ -30,7 +30,7 @@ def test_a_window_that_is_cut_short_is_unknown_unless_the_game_ended():
 
 
 def test_what_nothing_follows_is_unknown():
-    assert milestone_follows(299, [], 299, terminated=True) is None
+    assert milestone_follows(299, [], 299, terminated=True, window=900) is None
 
 
 def test_cutting_episodes_anywhere_leaves_the_share_of_milestones_as_it_is():

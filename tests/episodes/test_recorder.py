@@ -1,5 +1,6 @@
 import io
 import itertools
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -68,6 +69,31 @@ def test_records_list_all_segments_and_which_are_exported(played, make_recorder)
     going_on = records["r1-e0000-s000-00001"]
     assert (going_on.outcome, going_on.steps, going_on.seed) == (EpisodeOutcome.RUNNING, 250, 6)
     assert going_on.segments == ()
+
+
+def test_segments_of_a_short_episode_are_shorter_and_say_so(played, make_recorder):
+    done = make_recorder(segment_steps=75)
+    segments = [s for s in done.add(played) if str(s.id.episode) == "r1-e0000-s000-00000"]
+    assert [(s.id.index, s.length, s.last) for s in segments] == [(i, 75, i == 5) for i in range(6)]
+    record = parse_record(to_json(done.records()[0]), "key")
+    assert record.segment_steps == 75
+    assert [entry.first_step for entry in record.segments] == list(range(0, 450, 75))
+    assert done.replays()[0].segment_steps == 75
+
+
+def test_an_episode_keeps_the_length_of_its_segments_where_settings_change(played, make_recorder):
+    """As on a resume with another EPISODE_LENGTH, and where an earlier release left the state."""
+    first = make_recorder()
+    first.add(cut(played, 0, 380))
+    state = first.state_dict()
+    meta = json.loads(str(state["meta"]))
+    for episode in meta["episodes"]:
+        del episode["segment_steps"]  # not there before
+    second = make_recorder(epoch=1, fence=2, segment_steps=50)
+    second.load_state_dict(state | {"meta": np.array(json.dumps(meta))})
+    done = second.add(cut(played, 380, 700))
+    lengths = {(s.id.episode.slot, s.id.episode.ordinal): s.length for s in done if not s.last}
+    assert lengths == {(1, 0): 300, (0, 1): 50}
 
 
 def test_an_episode_goes_on_across_epochs(played, make_recorder):

@@ -77,6 +77,20 @@ def test_counts_by_hand():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("frames", "steps"), [(4, 300), (8, 150), (16, 75)])
+def test_the_same_play_is_told_alike_at_every_frame_skip(frames, steps):
+    """A tile every 16 frames: late ones are of the last 400 frames; the header says how long a step is."""
+    walk = [state(pos=[8 + 16 * (step * frames // 16), 8]) for step in range(steps)]
+    lines = [line(step, now) | {"frame": (step + 1) * frames} for step, now in enumerate(walk)]
+    text = compress(lines).text
+    reading = read(text)
+    assert (reading.steps, reading.counts["tiles"], reading.counts["late tiles"]) == (steps, 75, 25)
+    told = "" if frames == 4 else f" of {frames} frames"
+    assert text.startswith(f"Segment of {steps} steps{told}, 0 to {steps - 1}. ")
+    untold = compress([{key: each[key] for key in each if key != "frame"} for each in lines]).text
+    assert untold.startswith(f"Segment of {steps} steps, 0"), "lines without frames are of four each"
+
+
 @settings(max_examples=20)
 @given(st.integers(0, 1000), st.integers(150, 1000))
 def test_the_budget_holds_and_counts_do_not_depend_on_it(seed, budget):

@@ -7,7 +7,6 @@ from tests.pipeline.playing import play
 from typer.testing import CliRunner
 
 from questloop.cli.app import app
-from questloop.episodes.outcomes import HORIZON_STEPS
 from questloop.episodes.reader import SegmentReader
 from questloop.errors import BadDataError, UsageError
 from questloop.grpo.data import load_rows
@@ -43,7 +42,7 @@ def test_progress_is_the_return_of_the_window_after_the_segment(played):
     for segment in outcome_segments(reader, [0]):
         first = reader.manifest(segment.segment_id).first_step + 300
         later = [reader.manifest(other) for other in reader.list(0) if other.startswith(segment.episode_id)]
-        expected = sum(m.raw_return for m in later if first <= m.first_step < first + HORIZON_STEPS)
+        expected = sum(m.raw_return for m in later if first <= m.first_step < first + 900)
         assert segment.progress == pytest.approx(expected)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from questloop.episodes.reader import SegmentReader
 from questloop.episodes.replays import Replay, decode_replays, encode_replays, read_replays
 from questloop.episodes.segment import EpisodeOutcome
 from questloop.errors import BadDataError, MissingExtraError, UsageError
+from questloop.game.emulator import Emulator
 from questloop.game.profiles import profile_for
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
@@ -174,11 +176,11 @@ def test_inputs_of_the_first_schema_are_one_button_a_step():
 
 def test_a_picture_is_the_one_that_was_exported(store, theatre):
     reader = SegmentReader(store)
-    view = reader.load(next(name for name in reader.list(1) if "s000-00000-00001" in name))
+    view = reader.load(next(name for name in reader.list(1) if "s000-00000-" in name))
     drawn = {line["step"] for line in view.states if line["png"]}
     (replay,) = [item for item in read_replays(store, 1) if item.episode_id == view.episode_id]
     shots = {shot.step: shot.frame for shot in theatre.play(replay, range(replay.steps))}
-    assert len(drawn) > 10
+    assert len(drawn) >= 10
     for step in drawn:
         assert np.array_equal(shots[step], decode_png(view.png(step))), step
 
@@ -206,6 +208,38 @@ def test_the_best_episode(store, settings):
         stream = film.streams.video[0]
         assert (stream.width, stream.height) == (480, 492)
         assert sum(1 for _ in film.decode(stream)) == 40
+
+
+@pytest.mark.parametrize(("frame_skip", "each"), [(2, 1), (4, 1), (8, 2), (16, 4), (6, 1)])
+def test_a_film_shows_the_game_every_four_frames_and_two_minutes_of_it(tmp_path, frame_skip, each):
+    """However long a step is; the last picture of a step is the one that is exported."""
+    pytest.importorskip("av")
+    chosen = settings_module.load(None, {"frame_skip": frame_skip})
+    emulator = Emulator(Rom.load(None), PROFILE.layout)
+    for _ in range(5):
+        emulator.step(2, frame_skip)
+    row = np.zeros(PROFILE.layout.size, np.uint8)
+    emulator.read(row)
+    replay = Replay("r1-e0000-s000-00000", None, np.full(5, 2, np.uint8), np.zeros(5, np.uint8), (), 0.0,
+                    EpisodeOutcome.RUNNING, last_taps=sha256(row.tobytes()).hexdigest())  # fmt: skip
+    shots = list(films.Theatre(Rom.load(None), PROFILE, chosen).play(replay, range(2, 5)))
+    assert [shot.step for shot in shots] == [0, 1, *[step for step in (2, 3, 4) for _ in range(each)]]
+    assert [shot.frame is None for shot in shots] == [True, True, *[False] * 3 * each]
+    assert films.pictures_per_step(frame_skip) == each
+    emulator.close()
+
+
+def test_the_judges_score_below_a_film_is_of_the_segment_that_is_shown(store, settings, monkeypatch):
+    replay = films.ranked(read_replays(store, 1))[0]
+    assert replay.segment_steps == 100, "a quarter of the episode"
+    seen = {}
+    monkeypatch.setattr(
+        films, "_with_panel", lambda shot, f, t, told, score: seen.setdefault(shot.step, score)
+    )
+    theatre = films.Theatre(Rom.load(None), PROFILE, settings)
+    list(films._single(theatre, replay, {0: 0.25, 1: 0.5, 2: 0.75}, 250, 20))
+    assert {step: score for step, score in seen.items() if step in (99, 100, 200, 249)} == {
+        99: 0.25, 100: 0.5, 200: 0.75, 249: 0.75}  # fmt: skip
 
 
 def test_a_grid_of_agents(store, settings):

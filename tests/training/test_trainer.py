@@ -13,12 +13,13 @@ import ray
 import torch
 
 from questloop.env.toys import Corridor
-from questloop.env.world import World
+from questloop.env.world import World, game_world
 from questloop.errors import BadDataError
 from questloop.reward_model.network import Ensemble, Measured, Reading, RewardModel
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.store import open_store
+from questloop.training.autoscale import Layout
 from questloop.training.checkpoint import Checkpoint, write_checkpoint
 from questloop.training.cluster import start_ray
 from questloop.training.epoch_plan import EpochPlan
@@ -150,3 +151,20 @@ def test_another_observation_version_is_refused_before_anything_is_started(store
         pytest.raises(BadDataError, match=r"corridor-2.*corridor-1"),
     ):
         trainer.run_epoch(plan(1))
+
+
+@pytest.mark.parametrize(("resumed", "lines"), [(False, 2), (True, 0)])
+def test_what_does_not_fit_together_is_told_before_anything_is_played(store, monkeypatch, resumed, lines):
+    chosen = Settings(episode_length=40, epoch_steps=64, frame_skip=16)
+    trainer, said = Trainer(chosen, store, game_world(chosen)), []
+    trainer.layout = Layout(1, 8, 8)
+    monkeypatch.setattr(trainer, "_go_to", lambda plan: resumed)
+
+    def played(plan):
+        raise InterruptedError
+
+    monkeypatch.setattr(trainer, "_shaper", played)
+    with pytest.raises(InterruptedError):
+        trainer.run_epoch(plan(0, steps=64), announce=said.append)
+    assert len(said) == lines
+    assert all("to at least" in line for line in said)

@@ -106,7 +106,7 @@ def rollouts(
         Trainer(settings, context.store) as trainer,
         Display(context).stage(number, Stage.ROLLOUTS) as bar,
     ):
-        commit = stages.rollouts(context, number, trainer, bar.training)
+        commit = stages.rollouts(context, number, trainer, bar.training, bar.announce)
     _print_info(commit.info, as_json)
 
 

@@ -22,7 +22,9 @@ def video(
     epoch: LatestEpoch = None,
     episode: Annotated[str | None, typer.Option(help="id of an episode; unset: the best one")] = None,
     grid: Annotated[int, typer.Option(min=1, max=64, help="film so many episodes side by side")] = 1,
-    steps: Annotated[int, typer.Option(min=1, help="film at most so many steps")] = 1800,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="film at most so many steps; unset: two minutes of the game")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="file to write; unset: into the store")] = None,
     list_: Annotated[bool, typer.Option("--list", help="list the epoch's episodes, best first")] = False,
     config: ConfigOption = None,

@@ -16,7 +16,7 @@ from itertools import pairwise
 from questloop.episodes.audit_objects import Checked, check_object
 from questloop.episodes.findings import Audit, Kind
 from questloop.episodes.retention import retired_epochs
-from questloop.episodes.segment import SEGMENT_FRAMES, EpisodeOutcome, EpisodeRecord
+from questloop.episodes.segment import EpisodeOutcome, EpisodeRecord
 from questloop.errors import BadDataError
 from questloop.storage import keys
 from questloop.storage.commit import Commit, CommittedObject, read_commit
@@ -167,7 +167,7 @@ class _Auditor:
                 self._found(Kind.BAD_DOCUMENT, key, detail, latest)
             step = entry.first_step + entry.frames
         open_steps = record.steps - step
-        if not 0 <= open_steps < SEGMENT_FRAMES or (
+        if not 0 <= open_steps < record.segment_steps or (
             open_steps and record.outcome is not EpisodeOutcome.RUNNING
         ):
             self._found(Kind.BAD_DOCUMENT, key, f"{record.steps} steps, its segments hold {step}", latest)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from questloop.episodes.replays import Replay, scripts_from_json, scripts_to_json
-from questloop.episodes.segment import EpisodeOutcome, EpisodeRecord, SegmentEntry
+from questloop.episodes.segment import SEGMENT_FRAMES, EpisodeOutcome, EpisodeRecord, SegmentEntry
 from questloop.episodes.takeover import Takeover
 from questloop.episodes.trace import EpisodeStart
 from questloop.storage.keys import EpisodeId
@@ -33,6 +33,7 @@ class OpenEpisode:
     reloads: list[int] = field(default_factory=list)
     last_taps: str = ""
     takeovers: list[Takeover] = field(default_factory=list)
+    segment_steps: int = SEGMENT_FRAMES
     recorded: int = 0  # steps whose inputs its saved state holds
 
     def record(self) -> EpisodeRecord:
@@ -47,6 +48,7 @@ class OpenEpisode:
             steps=self.steps,
             raw_return=self.raw_return,
             outcome=self.outcome,
+            segment_steps=self.segment_steps,
             milestones=dict(self.milestones),
             segments=tuple(self.entries.values()),
             takeovers=tuple(self.takeovers),
@@ -63,6 +65,7 @@ class OpenEpisode:
             reloads=tuple(self.reloads),
             raw_return=self.raw_return,
             outcome=self.outcome,
+            segment_steps=self.segment_steps,
             milestones=dict(self.milestones),
             last_taps=self.last_taps,
         )
@@ -80,6 +83,7 @@ class OpenEpisode:
             "entries": [entry.model_dump(mode="json") for entry in self.entries.values()],
             "recorded": len(self.action),
             "scripts": scripts_to_json(self.scripts),
+            "segment_steps": self.segment_steps,
             "reloads": self.reloads,
             "last_taps": self.last_taps,
             "takeovers": [each.model_dump(mode="json") for each in self.takeovers],
@@ -100,6 +104,7 @@ class OpenEpisode:
             entries={entry.segment_id: entry for entry in entries},
             recorded=item.get("recorded", 0),
             scripts=scripts_from_json(item.get("scripts", {})),
+            segment_steps=item.get("segment_steps", SEGMENT_FRAMES),
             reloads=[*item.get("reloads", []), item["steps"]],
             last_taps=item.get("last_taps", ""),
             takeovers=[Takeover.model_validate(each) for each in item.get("takeovers", ())],

@@ -1,4 +1,4 @@
-"""The outcome of a segment: whether a new milestone followed within the next three segments.
+"""The outcome of a segment: whether a new milestone followed within the time of the next three.
 
 Known only afterwards and shown to no judge, so no judge can be right by reading it.
 """
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from questloop.episodes.reader import SegmentReader
-from questloop.episodes.segment import SEGMENT_FRAMES, EpisodeOutcome
-
-HORIZON_STEPS = 3 * SEGMENT_FRAMES
+from questloop.episodes.segment import EpisodeOutcome
+from questloop.episodes.spans import window_steps
 
 
 def outcomes(reader: SegmentReader, epoch: int) -> dict[str, bool]:
@@ -20,16 +19,18 @@ def outcomes(reader: SegmentReader, epoch: int) -> dict[str, bool]:
         over = record.outcome is EpisodeOutcome.TERMINATED
         for entry in record.segments:
             last = entry.first_step + entry.frames - 1
-            followed = milestone_follows(last, record.milestones.values(), record.steps - 1, over)
+            followed = milestone_follows(
+                last, record.milestones.values(), record.steps - 1, over, window_steps(record.segment_steps)
+            )
             if followed is not None:
                 known[entry.segment_id] = followed
     return known
 
 
 def milestone_follows(
-    last_step: int, milestones: Collection[int], played: int, terminated: bool
+    last_step: int, milestones: Collection[int], played: int, terminated: bool, window: int
 ) -> bool | None:
-    """Whether a milestone was first reached in the `HORIZON_STEPS` after `last_step`; None: not known.
+    """Whether a milestone was first reached in the `window` steps after `last_step`; None: not known.
 
     `milestones` are the steps at which this episode reached each of its milestones first, `played` is the
     last step played, `terminated` says that the game itself ended the episode.
@@ -38,7 +39,7 @@ def milestone_follows(
     epoch's end cuts short is unknown, also where a milestone was already reached in it: counting those alone
     would make milestones look more frequent than they are. So is a segment that nothing follows.
     """
-    end = last_step + HORIZON_STEPS
+    end = last_step + window
     if played <= last_step or not (played >= end or terminated):
         return None
     return any(last_step < step <= end for step in milestones)

@@ -51,8 +51,11 @@ class Recorder:
         reward_names: tuple[str, ...],
         milestone_names: tuple[str, ...],
         first_slot: int = 0,
+        segment_steps: int = SEGMENT_FRAMES,
     ) -> None:
+        """`segment_steps`: recorded frames of a segment, for episodes that begin from now on."""
         self.slots = slots
+        self._segment_steps = segment_steps
         self._run, self.epoch, self._fence = run, epoch, fence
         self._reward_names, self._milestone_names = reward_names, milestone_names
         self._first_slot = first_slot
@@ -179,12 +182,12 @@ class Recorder:
         while at < steps:
             episode = self._episode_at(trace, at, slot, done)
             self._rows[slot].append((at, episode.id))
-            stop = min(ends[0] + 1, at + SEGMENT_FRAMES - self._filled[slot])
+            stop = min(ends[0] + 1, at + episode.segment_steps - self._filled[slot])
             self._append(trace, at, stop, slot, episode, pictures)
             outcome = _ENDS.get(Boundary(boundary[stop - 1]))
             if outcome is not None:
                 episode.outcome = outcome
-            if outcome is not None or self._filled[slot] == SEGMENT_FRAMES:
+            if outcome is not None or self._filled[slot] == episode.segment_steps:
                 done.append(self._cut(slot, episode))
             if outcome is not None:
                 self._end(slot, episode)
@@ -210,6 +213,7 @@ class Recorder:
             epochs=[self.epoch],
             start=trace.starts.get((t, slot), EpisodeStart()),
             seen=int(trace.milestones[t, slot]),
+            segment_steps=self._segment_steps,
         )
         self._ordinals[slot] += 1
         self._episodes[slot] = episode

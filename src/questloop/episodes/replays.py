@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from questloop.episodes.segment import EpisodeOutcome
+from questloop.episodes.segment import SEGMENT_FRAMES, EpisodeOutcome
 from questloop.episodes.trace import Bytes
 from questloop.errors import BadDataError
 from questloop.game.batch import parts
@@ -51,6 +51,7 @@ class Replay:
     raw_return: float
     outcome: EpisodeOutcome
     milestones: dict[str, int] = field(default_factory=dict)  # name -> step
+    segment_steps: int = SEGMENT_FRAMES  # of its whole segments
     last_taps: str = ""  # SHA-256 of the memory row after the last step
     scripts: Mapping[int, bytes] = field(default_factory=dict)  # by step, as in a trace
 
@@ -90,6 +91,7 @@ def encode_replays(replays: Iterable[Replay]) -> bytes:
                 "raw_return": item.raw_return,
                 "outcome": item.outcome.value,
                 "milestones": item.milestones,
+                "segment_steps": item.segment_steps,
                 "last_taps": item.last_taps,
                 "scripts": scripts_to_json(item.scripts),
             }
@@ -144,6 +146,7 @@ def _replay(item: dict[str, Any], action: Bytes, mode: Bytes) -> Replay:
         raw_return=float(item["raw_return"]),
         outcome=EpisodeOutcome(item["outcome"]),
         milestones=dict(item["milestones"]),
+        segment_steps=int(item.get("segment_steps", SEGMENT_FRAMES)),
         last_taps=str(item["last_taps"]),
         scripts=scripts_from_json(item.get("scripts", {})),
     )

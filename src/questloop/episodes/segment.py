@@ -17,6 +17,8 @@ from questloop.storage.keys import EpisodeId, SegmentId
 from questloop.storage.schema import NEWEST, SchemaVersion
 
 SEGMENT_FRAMES = 300
+"""Most recorded frames of a segment; `spans.segment_steps` says how many a run's have."""
+
 NOVELTY_REWARDS = ("room", "tile")  # reward parts that pay for what is new
 
 STATES = "states.jsonl"
@@ -60,7 +62,7 @@ class Segment:
     id: SegmentId
     epoch: int  # in which it was completed
     first_step: int  # of the episode
-    last: bool  # the episode ends with it; only then may it be shorter than SEGMENT_FRAMES
+    last: bool  # the episode ends with it; only then may it be shorter than the others
     action: Bytes  # [L]
     mode: Bytes  # [L]
     taps: Bytes  # [L, K]
@@ -172,6 +174,9 @@ class EpisodeRecord(_Document):
     steps: int = Field(ge=0)
     raw_return: FiniteFloat = Field(description="of the environment's own, unshaped reward")
     outcome: EpisodeOutcome
+    segment_steps: int = Field(
+        SEGMENT_FRAMES, ge=1, le=SEGMENT_FRAMES, description="recorded frames of its whole segments"
+    )
     milestones: dict[str, int] = Field(description="name -> step of the episode where it first held")
     segments: tuple[SegmentEntry, ...] = Field(description="in order, those not exported too")
     takeovers: tuple[Takeover, ...] = Field((), description="in order, those that are over")

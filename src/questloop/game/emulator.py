@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Iterator
 from importlib import metadata
 
 import numpy as np
@@ -75,6 +76,18 @@ class Emulator:
 
     def step(self, action: int, frames: int, render: bool = False) -> None:
         """Hold the button of `action` for `frames` frames; `render` draws the last of them."""
+        self._hold(action, frames)
+        self._pyboy.tick(frames, render, False)
+
+    def show(self, action: int, frames: int, every: int) -> Iterator[NDArray[np.uint8]]:
+        """As `step`, and yields the screen u8[144, 160, 3] after every `every` frames and after the last."""
+        self._hold(action, frames)
+        for first in range(0, frames, every):
+            self._pyboy.tick(min(every, frames - first), True, False)
+            yield self.frame()
+
+    def _hold(self, action: int, frames: int) -> None:
+        """Press the button of a step of `frames` frames, and have it let go where it is one to press."""
         pyboy = self._pyboy
         if action != self._held:
             if self._held != _NOTHING_HELD:
@@ -85,7 +98,6 @@ class Emulator:
         if _FIRST_BUTTON <= action < _NOTHING_HELD and frames > 1:
             pyboy.send_input(_RELEASE[action], (frames + 1) // 2)
             self._held = _NOTHING_HELD
-        pyboy.tick(frames, render, False)
 
     def tick(self, frames: int) -> None:
         """Run `frames` frames with the buttons as they are: what a benchmark measures everything against."""

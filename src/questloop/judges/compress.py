@@ -12,15 +12,16 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import Any
 
-VERSION = 2
+VERSION = 3
 TOKEN_BUDGET = 700
 CHARACTERS_A_TOKEN = 2.6
 """low for English, right for text that is half digits"""
 
 VISITED = 0x10
 """room flag that the game sets on a hero's first visit, at the latest a few frames after it"""
-LATE_STEPS = 100
-"""the end of a segment, which says how its player goes on"""
+LATE_FRAMES = 400
+"""frames of the game at the end of a segment, which say how its player goes on"""
+_USUAL_FRAMES = 4  # per step; a header says so where there are more or fewer
 
 Line = Mapping[str, Any]
 
@@ -61,7 +62,8 @@ def compress(lines: Sequence[Line], token_budget: int = TOKEN_BUDGET) -> Summary
     events = tuple(_events(moments))
     reached = ", ".join(sorted(moments[0].milestones)) or "nothing"
     head = [_header(lines), f"Reached before: {reached}", f"Start: {_status(moments[0])}"]
-    tail = [f"End: {_status(moments[-1])}", f"Counts: {_counts(moments, events)}"]
+    late = max(1, LATE_FRAMES // _frames_per_step(lines))
+    tail = [f"End: {_status(moments[-1])}", f"Counts: {_counts(moments, events, late)}"]
     room = token_budget * CHARACTERS_A_TOKEN - sum(len(line) + 1 for line in head + tail)
     kept = _fitting(events, room)
     body = [f"{event.step} {event.text}" for event in kept] or ["none"]
@@ -168,7 +170,17 @@ def _moment(line: Line) -> _Moment:
 def _header(lines: Sequence[Line]) -> str:
     modes = Counter(str(line.get("mode") or "policy") for line in lines)
     acted = ", ".join(f"{mode} {count}" for mode, count in sorted(modes.items()))
-    return f"Segment of {len(lines)} steps, {lines[0]['step']} to {lines[-1]['step']}. Acted: {acted}."
+    frames = _frames_per_step(lines)
+    long = "" if frames == _USUAL_FRAMES else f" of {frames} frames"
+    return f"Segment of {len(lines)} steps{long}, {lines[0]['step']} to {lines[-1]['step']}. Acted: {acted}."
+
+
+def _frames_per_step(lines: Sequence[Line]) -> int:
+    """Frames of the game between two lines; four where they do not tell."""
+    first, last = lines[0].get("frame"), lines[-1].get("frame")
+    if len(lines) < 2 or first is None or last is None:
+        return _USUAL_FRAMES
+    return max(1, round((int(last) - int(first)) / (len(lines) - 1)))
 
 
 def _status(moment: _Moment) -> str:
@@ -245,8 +257,8 @@ def _health(old: _Moment, new: _Moment) -> Iterator[Event]:
         yield Event(new.step, Weight.HEALTH, f"healed, health {old.health} > {new.health}")
 
 
-def _counts(moments: Sequence[_Moment], events: Sequence[Event]) -> str:
-    """Totals over the whole segment, events that were left out included."""
+def _counts(moments: Sequence[_Moment], events: Sequence[Event], late: int) -> str:
+    """Totals over the whole segment, events that were left out included; `late`: steps of its end."""
     spots = [moment.spot for moment in moments]
     stood = sum(
         a.place == b.place and b.control and not b.menu and b.text is None for a, b in pairwise(moments)
@@ -259,7 +271,7 @@ def _counts(moments: Sequence[_Moment], events: Sequence[Event]) -> str:
         "new rooms": sum(" new" in text for text in rooms),
         "first visits": sum(text.endswith("first visit") for text in rooms),
         "tiles": len(set(spots)),
-        "late tiles": len(set(spots[-LATE_STEPS:])),
+        "late tiles": len(set(spots[-late:])),
         "tile moves": sum(a != b for a, b in pairwise(spots)),
         "turned back": sum(a == c != b for a, b, c in zip(spots, spots[1:], spots[2:], strict=False)),
         "stood": stood,

@@ -67,7 +67,7 @@ def run_pipeline(
 def run_epoch(context: Context, epoch: int, trainer: Trainer, display: Display) -> None:
     """All stages of an epoch, judges and reward model every EVAL_INTERVAL epochs."""
     with display.stage(epoch, Stage.ROLLOUTS) as bar:
-        stages.rollouts(context, epoch, trainer, bar.training)
+        stages.rollouts(context, epoch, trainer, bar.training, bar.announce)
     if (epoch + 1) % context.settings.loop.eval_interval:
         return
     with display.stage(epoch, Stage.EVALUATE) as bar:

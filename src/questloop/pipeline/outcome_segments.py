@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from questloop.episodes.outcomes import HORIZON_STEPS, outcomes
+from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
+from questloop.episodes.spans import window_steps
 from questloop.grpo.judge_data import OutcomeSegment
 from questloop.judges.compress import compress
 
@@ -18,7 +19,8 @@ def outcome_segments(
 ) -> Iterator[OutcomeSegment]:
     """Exported segments of `epochs` whose outcome is known, with a summary of at most `token_budget` tokens.
 
-    The progress of a segment is the unshaped return of its episode in the `HORIZON_STEPS` after it.
+    The progress of a segment is the unshaped return of its episode in the window after it that its outcome
+    is taken from.
     """
     for epoch in epochs:
         known = outcomes(reader, epoch)
@@ -28,11 +30,8 @@ def outcome_segments(
                 if entry.segment_id not in exported or entry.segment_id not in known:
                     continue
                 end = entry.first_step + entry.frames
-                after = (
-                    later.raw_return
-                    for later in record.segments
-                    if end <= later.first_step < end + HORIZON_STEPS
-                )
+                until = end + window_steps(record.segment_steps)
+                after = (later.raw_return for later in record.segments if end <= later.first_step < until)
                 yield OutcomeSegment(
                     segment_id=entry.segment_id,
                     episode_id=record.id,

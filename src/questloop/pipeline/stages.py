@@ -36,13 +36,19 @@ Counter = Callable[[int, int], None]
 """Told what is done and what there is to do."""
 
 
-def rollouts(context: Context, epoch: int, trainer: Trainer, progress: Progress | None = None) -> Commit:
+def rollouts(
+    context: Context,
+    epoch: int,
+    trainer: Trainer,
+    progress: Progress | None = None,
+    announce: Callable[[str], None] = print,
+) -> Commit:
     """Collect and learn from EPOCH_STEPS steps, export segments, write the checkpoint."""
     done = read_commit(context.store, epoch, Stage.ROLLOUTS)
     if done is not None:
         return done
     plan = plan_epoch(context, epoch)
-    report = trainer.run_epoch(plan, progress)
+    report = trainer.run_epoch(plan, progress, announce)
     context.lease.check()
     commit = commit_stage(
         context.store, epoch, Stage.ROLLOUTS, context.fence, report.objects, info=report.to_json()

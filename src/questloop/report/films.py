@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from questloop.env.world import guide_of
 from questloop.episodes.replays import Replay, read_replays
-from questloop.episodes.segment import SEGMENT_FRAMES
 from questloop.episodes.trace import MODES
 from questloop.errors import BadDataError, MissingExtraError, QuestloopError, UsageError
 from questloop.game.emulator import Emulator
@@ -26,9 +26,11 @@ from questloop.game.recording import write_film
 from questloop.game.rom import Rom
 from questloop.game.start_states import BEGINNING, load_start_states
 from questloop.game.state_file import SaveState
+from questloop.game.walking import ground_of
 from questloop.judges.scores import read_scores
+from questloop.rewards.aims import Aims
 from questloop.rewards.total import Rewards
-from questloop.settings import RewardSettings, Settings
+from questloop.settings import FRAMES_PER_SECOND, RewardSettings, Settings
 from questloop.storage import keys
 from questloop.storage.commit import committed_epochs
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
@@ -38,15 +40,15 @@ from questloop.telemetry.progress import Tell
 
 log = get_logger(__name__)
 
-MOST_STEPS = 1800
-"""Steps of an episode that are filmed unless more are asked for: two minutes at the game's own speed."""
+MOST_GAME_FRAMES = 7_200
+"""Frames of an episode that are filmed unless more are asked for: two minutes at the game's own speed."""
 
 WIDTH, HEIGHT = 160, 144
-_FRAMES_A_SECOND = 60
+_PICTURE_FRAMES = 4  # frames of the game between two pictures, as near as whole parts of a step come to it
 _SCALE = 3
 _PANEL = 60  # pixels below the screen
 _LABEL = 12  # pixels below a screen of the grid
-_SHOWN = 20  # steps that an earned reward stays on the screen
+_SHOWN_FRAMES = 80  # for which an earned reward stays on the screen
 _DARK, _LIGHT, _SOFT = (20, 22, 27), (236, 238, 241), (150, 158, 170)
 _GAIN, _LOSS = (122, 205, 150), (236, 130, 130)
 _MODE_COLOURS = {"policy": _SOFT, "dialog": (240, 180, 90), "puzzle": (120, 180, 240)}
@@ -56,12 +58,12 @@ _Frame = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Shot:
-    """A step of an episode that is played again."""
+    """A picture of an episode that is played again, and what holds then; without one, a step."""
 
     step: int
     frame: _Frame | None  # u8[144, 160, 3]; None where it was not asked for
     mode: str
-    earned: Mapping[str, float]  # reward parts of this step that are not 0
+    earned: Mapping[str, float]  # reward parts of the step that are not 0, at its end
     total: float  # reward of the episode so far
 
 
@@ -73,7 +75,7 @@ class Theatre:
         self._rewards: RewardSettings = settings.rewards
 
     def play(self, replay: Replay, drawn: range) -> Iterator[Shot]:
-        """Every step of `replay` up to the end of `drawn`; those in it with their picture.
+        """Every step of `replay` up to the end of `drawn`; those in it by `pictures_per_step` shots.
 
         Raises `BadDataError` where the whole episode was played and does not end as it did then: its inputs
         are of a version that did not note when a game waited for a remote planner, or the start state or
@@ -90,7 +92,7 @@ class Theatre:
         self, emulator: Emulator, replay: Replay, start: SaveState | None, drawn: range
     ) -> Iterator[Shot]:
         row = np.zeros((1, self._profile.layout.size), np.uint8)
-        rewards, total = Rewards(1, self._rewards), 0.0
+        rewards, total = Rewards(1, self._rewards, self._aims(emulator)), 0.0
         reloads, skip = set(replay.reloads), self._settings.game.frame_skip
         if start is not None:
             emulator.load(start)
@@ -99,14 +101,20 @@ class Theatre:
         for step, mode in enumerate(replay.mode[: drawn.stop]):
             if step in reloads:
                 emulator.load(emulator.save())
-            for action, frames in replay.inputs(step, skip):
-                emulator.step(action, frames, render=step in drawn)
+            inputs = replay.inputs(step, skip)
+            if step in drawn:
+                *between, last = _pictures(emulator, inputs, skip)
+                yield from (Shot(step, picture, MODES[mode], {}, total) for picture in between)
+            else:
+                last = None
+                for action, frames in inputs:
+                    emulator.step(action, frames)
             emulator.read(row[0])
             total += float(rewards.step(self._profile.columns(row.copy()))[0])
             parts = zip(rewards.names, rewards.parts[0].tolist(), strict=True)
             yield Shot(
                 step=step,
-                frame=emulator.frame() if step in drawn else None,
+                frame=last,
                 mode=MODES[mode],
                 earned={name: value for name, value in parts if value},
                 total=total,
@@ -117,6 +125,17 @@ class Theatre:
                 "START_STATES is another one now, or its game waited for a remote planner, which earlier "
                 "releases did not note; its segments have their pictures"
             )
+
+    def _aims(self, emulator: Emulator) -> Aims | None:
+        """The guide's aims, where following them pays."""
+        settings = self._settings
+        if not settings.exploration.aims or settings.exploration.hint_interval:
+            return None
+        guide = guide_of(settings, self._profile)
+        if guide is None:
+            return None
+        gamma = settings.training.gamma
+        return Aims(1, self._profile, guide, gamma, lambda slot: ground_of(emulator, self._profile))
 
     def _start(self, replay: Replay) -> SaveState | None:
         name = replay.start_state
@@ -130,6 +149,19 @@ class Theatre:
         where = self._settings.game.start_states
         starts = load_start_states(self._rom, self._profile, str(where) if where else None, name != BEGINNING)
         return starts.named(name).state
+
+
+def pictures_per_step(frame_skip: int) -> int:
+    """Pictures that a filmed step gives: one every four frames of the game, where four divide the step."""
+    return 1 if frame_skip % _PICTURE_FRAMES else frame_skip // _PICTURE_FRAMES
+
+
+def _pictures(emulator: Emulator, inputs: Sequence[tuple[int, int]], frame_skip: int) -> list[_Frame]:
+    """Play a step; `pictures_per_step` pictures of it, all alike where the game stood still."""
+    count = pictures_per_step(frame_skip)
+    every = frame_skip // count
+    shown = [picture for action, frames in inputs for picture in emulator.show(action, frames, every)]
+    return shown[-count:] or [emulator.frame()] * count
 
 
 def ranked(replays: Sequence[Replay]) -> list[Replay]:
@@ -162,23 +194,29 @@ def film(
     settings: Settings,
     epoch: int,
     chosen: Sequence[Replay],
-    most_steps: int = MOST_STEPS,
+    most_steps: int | None = None,
     tell: Tell = lambda done, total: None,
 ) -> bytes:
-    """MP4 bytes of one episode with its panel, or of several side by side. Needs the extra `video`."""
+    """MP4 bytes of one episode with its panel, or of several side by side. Needs the extra `video`.
+
+    `most_steps`: unset, as many as `MOST_GAME_FRAMES` take.
+    """
     if importlib.util.find_spec("av") is None:
         raise MissingExtraError("av", "video")
     rom = Rom.load(settings.game.rom_path)
     theatre = Theatre(rom, profile_for(rom), settings)
+    skip = settings.game.frame_skip
+    most_steps = most_steps or max(1, MOST_GAME_FRAMES // skip)
     if len(chosen) == 1:
         scores = _scores(store, chosen[0], epoch)
-        frames = _single(theatre, chosen[0], scores, most_steps)
+        frames = _single(theatre, chosen[0], scores, most_steps, max(1, _SHOWN_FRAMES // skip))
     else:
         frames = _grid(theatre, chosen, most_steps)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "film.mp4"
-        total = min(most_steps, max(item.steps for item in chosen))
-        write_film(path, _told(frames, total, tell), _FRAMES_A_SECOND / settings.game.frame_skip, scale=1)
+        pictures = pictures_per_step(skip)
+        total = min(most_steps, max(item.steps for item in chosen)) * pictures
+        write_film(path, _told(frames, total, tell), FRAMES_PER_SECOND * pictures / skip, scale=1)
         return path.read_bytes()
 
 
@@ -198,21 +236,25 @@ def stretch(replay: Replay, most_steps: int) -> range:
 
 
 def _single(
-    theatre: Theatre, replay: Replay, scores: Mapping[int, float], most_steps: int
+    theatre: Theatre, replay: Replay, scores: Mapping[int, float], most_steps: int, shown: int
 ) -> Iterator[_Frame]:
+    """`shown`: steps for which an earned reward stays on the screen."""
     recent: deque[tuple[int, str, float]] = deque(maxlen=4)
     title = f"{replay.episode_id}   {replay.outcome.value}"
     for shot in theatre.play(replay, stretch(replay, most_steps)):
-        recent.extend((shot.step, name, value) for name, value in shot.earned.items() if abs(value) >= 0.01)
+        told = ((name, value) for name, value in shot.earned.items() if name not in Aims.names)
+        recent.extend((shot.step, name, value) for name, value in told if abs(value) >= 0.01)
         if shot.frame is not None:
-            yield _with_panel(shot, shot.frame, title, recent, scores.get(shot.step // SEGMENT_FRAMES))
+            lately = [(name, value) for step, name, value in recent if shot.step - step < shown]
+            score = scores.get(shot.step // replay.segment_steps)
+            yield _with_panel(shot, shot.frame, title, lately, score)
 
 
 def _with_panel(
     shot: Shot,
     frame: _Frame,
     title: str,
-    recent: Sequence[tuple[int, str, float]],
+    recent: Sequence[tuple[str, float]],
     score: float | None,
 ) -> _Frame:
     width, top = WIDTH * _SCALE, HEIGHT * _SCALE
@@ -227,11 +269,10 @@ def _with_panel(
         (width - 8, top + 3), judged, fill=_LIGHT if score is not None else _SOFT, anchor="ra", font_size=16
     )
     left = 8.0
-    for step, name, value in recent:
-        if shot.step - step < _SHOWN:
-            text = f"{value:+.2f} {name}"
-            draw.text((left, top + 23), text, fill=_GAIN if value > 0 else _LOSS, font_size=14)
-            left += draw.textlength(text, font_size=14) + 14
+    for name, value in recent:
+        text = f"{value:+.2f} {name}"
+        draw.text((left, top + 23), text, fill=_GAIN if value > 0 else _LOSS, font_size=14)
+        left += draw.textlength(text, font_size=14) + 14
     draw.text((8, top + 42), title, fill=_SOFT, font_size=12)
     return np.asarray(image)
 

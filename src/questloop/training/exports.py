@@ -13,6 +13,7 @@ from questloop.episodes.epoch_export import EpochExport, ExportReport
 from questloop.episodes.exporter import Exporter
 from questloop.episodes.files import Recording
 from questloop.episodes.recorder import Recorder
+from questloop.episodes.spans import segment_steps
 from questloop.episodes.trace import Trace
 from questloop.settings import Settings
 from questloop.storage.commit import committed_epochs
@@ -39,6 +40,7 @@ class Exports:
         if recording is None:
             return
         state = self._recorder.state_dict() if self._recorder else self._state
+        game = self._settings.game
         self._recorder = Recorder(
             self._slots,
             run=plan.run,
@@ -46,6 +48,7 @@ class Exports:
             fence=plan.fence,
             reward_names=self._world.rewards,
             milestone_names=self._world.milestones,
+            segment_steps=segment_steps(game.frame_skip, game.episode_length),
         )
         if state:
             self._recorder.load_state_dict(state)

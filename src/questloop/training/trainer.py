@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -15,6 +16,7 @@ import torch
 from questloop.env.slot_report import SlotReport
 from questloop.env.starts import Guidance
 from questloop.env.world import World, game_world
+from questloop.episodes.spans import misfits
 from questloop.errors import UsageError
 from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
@@ -65,9 +67,20 @@ class Trainer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run_epoch(self, plan: EpochPlan, progress: Progress | None = None) -> EpochReport:
-        """Collect and learn from the planned steps, export, write the checkpoint, report."""
-        self._go_to(plan)
+    def run_epoch(
+        self,
+        plan: EpochPlan,
+        progress: Progress | None = None,
+        announce: Callable[[str], None] = lambda line: None,
+    ) -> EpochReport:
+        """Collect and learn from the planned steps, export, write the checkpoint, report.
+
+        `announce` is told before the first epoch that is trained what of the settings does not fit together.
+        """
+        if not self._go_to(plan) and self.world.recording is not None:
+            game, span = self.settings.game, plan.step_end - plan.step_start
+            for line in misfits(game.frame_skip, game.episode_length, span, self.layout.slots):
+                announce(line)
         began = time.perf_counter()
         shaper = self._begin(plan)
         tally = self._tally = _Tally(plan.step_start)
@@ -121,11 +134,13 @@ class Trainer:
 
     # Beginning
 
-    def _go_to(self, plan: EpochPlan) -> None:
-        """Be at the end of the epoch before the planned one: in memory, from the store, or at the start."""
+    def _go_to(self, plan: EpochPlan) -> bool:
+        """Be at the end of the epoch before the planned one: in memory, from the store, or at the start.
+
+        Whether it was in memory."""
         if self._at == (plan.run, plan.epoch - 1):
             self._at = None
-            return
+            return True
         self._at = None
         version = self.world.policy_version
         checkpoint = read_checkpoint(self.store, plan.epoch - 1, version) if plan.epoch else None
@@ -135,6 +150,7 @@ class Trainer:
         self._build(plan)
         if checkpoint is not None:
             self._restore(plan, checkpoint)
+        return False
 
     def _build(self, plan: EpochPlan) -> None:
         before = ray.is_initialized()
