@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from questloop.game.input_script import Input, parse_inputs, steps
 from questloop.game.profile import Profile
 from questloop.game.rom import Rom
 from questloop.game.state_file import SaveState
+from questloop.storage.folder import FolderStore
 from questloop.storage.store import Store, folder_path, open_store
 
 BEGINNING = "start"
@@ -164,9 +164,13 @@ def write_start_state(where: str, item: StartState) -> None:
 
 
 def _open(where: str) -> Store:
-    if "://" not in where and not Path(folder_path(where)).is_dir():
+    """To be read only: a folder may be one that nobody can write, as a ConfigMap's is."""
+    if where.startswith("s3://"):
+        return open_store(where)
+    folder = folder_path(where)
+    if not folder.is_dir():
         raise BadDataError(f"START_STATES {where} is no folder; make one with `questloop states capture`")
-    return open_store(where)
+    return FolderStore(folder, low_water_mb=0)
 
 
 def _read_weights(store: Store, where: str) -> dict[str, float]:
