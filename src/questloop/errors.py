@@ -1,12 +1,19 @@
 """Errors meant for users: one line that names what, where and how to mend it."""
 
 from questloop.exit_codes import ExitCode
+from questloop.redaction import hide
 
 
 class QuestloopError(Exception):
-    """Base of every error with a message for the user; commands print it and exit with `exit_code`."""
+    """Base of every error with a message for the user; commands print it and exit with `exit_code`.
+
+    Its message is one line, whatever a server or a file put into it, and holds no known secret.
+    """
 
     exit_code = ExitCode.FAILED
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(hide(" ".join(message.split())))
 
 
 class UsageError(QuestloopError):

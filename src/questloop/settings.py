@@ -14,7 +14,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -23,6 +31,7 @@ from pydantic_settings import (
 )
 
 from questloop.errors import UsageError
+from questloop.redaction import remember, remember_url, shown
 
 
 def _auto_or_int(value: Any) -> Any:
@@ -36,10 +45,26 @@ def _all_or_int(value: Any) -> Any:
 def _int(value: Any) -> int:
     try:
         return int(value)
-    except (TypeError, OverflowError):  # a TOML file may hold a list, or inf
+    except (TypeError, ValueError, OverflowError):  # a TOML file may hold a list, or inf
         raise ValueError("not a whole number") from None
 
 
+def _of_a_header(value: SecretStr) -> SecretStr:
+    """A secret that an HTTP header can hold."""
+    odd = next((place for place, sign in enumerate(value.get_secret_value()) if not " " <= sign <= "~"), None)
+    if odd is not None:
+        raise ValueError(
+            f"its character {odd + 1} is no printable ASCII, and no header can hold it; copy the key anew"
+        )
+    return value
+
+
+def _no_service_link(value: Any) -> Any:
+    """Kubernetes sets METRICS_PORT=tcp://10.0.0.7:9090 where a Service is called metrics: not for us."""
+    return 0 if isinstance(value, str) and value.startswith(("tcp://", "udp://", "sctp://")) else value
+
+
+HeaderSecret = Annotated[SecretStr, AfterValidator(_of_a_header)]
 AutoInt = Annotated[Literal["auto"] | Annotated[int, Field(ge=1)], BeforeValidator(_auto_or_int)]
 AutoCount = Annotated[Literal["auto"] | Annotated[int, Field(ge=0)], BeforeValidator(_auto_or_int)]
 AllInt = Annotated[Literal["all"] | Annotated[int, Field(ge=1)], BeforeValidator(_all_or_int)]
@@ -72,7 +97,28 @@ _fallback: ContextVar[Mapping[str, Any] | None] = ContextVar("_fallback", defaul
 
 
 class _Group(BaseSettings):
-    model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_people_write_them(cls, values: Any) -> Any:
+        """Without the space around a value, where files and secrets leave a newline; empty is unset."""
+        if not isinstance(values, dict):
+            return values
+        plain = {name: _stripped(value) for name, value in values.items()}
+        return {name: value for name, value in plain.items() if value != ""}
+
+    def model_post_init(self, _: Any) -> None:
+        """Keep secrets out of all that this process says from now on."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, SecretStr):
+                remember(value.get_secret_value())
+                remember_url(value.get_secret_value())
+            elif isinstance(value, str) and "://" in value:
+                remember_url(value)
 
     @classmethod
     def settings_customise_sources(
@@ -86,6 +132,13 @@ class _Group(BaseSettings):
         """Below the environment and `.env` stand the values of `load`'s file and defaults."""
         fallback = InitSettingsSource(settings_cls, dict(_fallback.get() or {}))
         return init_settings, env_settings, dotenv_settings, fallback
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, SecretStr):
+        secret = value.get_secret_value().strip()
+        return SecretStr(secret) if secret else ""
+    return value.strip() if isinstance(value, str) else value
 
 
 FRAMES_PER_SECOND = 60
@@ -207,12 +260,12 @@ class StoreSettings(_Group):
 
     store_url: str | None = Field(None, description="unset: runs/store, or S3 where S3_ENDPOINT_URL is set")
     s3_endpoint_url: str | None = Field(None, description="an S3 server, for example http://minio-api:9000")
-    s3_access_key: SecretStr | None = Field(
+    s3_access_key: HeaderSecret | None = Field(
         None,
         validation_alias=AliasChoices("s3_access_key", "s3_access_key_id"),
         description="also S3_ACCESS_KEY_ID",
     )
-    s3_secret_key: SecretStr | None = Field(
+    s3_secret_key: HeaderSecret | None = Field(
         None,
         validation_alias=AliasChoices("s3_secret_key", "s3_secret_access_key"),
         description="also S3_SECRET_ACCESS_KEY",
@@ -242,7 +295,7 @@ class LLMSettings(_Group):
     llm_gateway_url: str | None = Field(
         None, description="the llm-d gateway, routes /vision /dialog /puzzle /judge/..."
     )
-    llm_api_key: SecretStr | None = Field(None, description="bearer token of the endpoint")
+    llm_api_key: HeaderSecret | None = Field(None, description="bearer token of the endpoint")
     llm_ca_bundle: Path | None = Field(None, description="PEM file that verifies the endpoint")
     llm_timeout_s: float = Field(60, gt=0, description="a request, seconds")
     llm_concurrency: int = Field(8, ge=1, description="requests in flight a server")
@@ -326,7 +379,9 @@ class FleetSettings(_Group):
 class TelemetrySettings(_Group):
     """What a process says of itself."""
 
-    metrics_port: int = Field(0, ge=0, le=65535, description="Prometheus metrics of the loop; 0: none")
+    metrics_port: Annotated[int, BeforeValidator(_no_service_link)] = Field(
+        0, ge=0, le=65535, description="Prometheus metrics of the loop; 0: none"
+    )
     metrics_address: str = Field("127.0.0.1", description="address that metrics are published on")
     metrics_linger_s: float = Field(
         0, ge=0, description="an ended stage waits for one more scrape, seconds at most"
@@ -336,7 +391,7 @@ class TelemetrySettings(_Group):
 class DashboardSettings(_Group):
     """The web page."""
 
-    dashboard_token: SecretStr | None = Field(
+    dashboard_token: HeaderSecret | None = Field(
         None, description="lets whoever has it write labels on the dashboard; unset: it only reads"
     )
 
@@ -451,5 +506,25 @@ def _describe(error: ValidationError) -> str:
     problems = []
     for item in error.errors():
         name = ".".join(str(part) for part in item["loc"][:1]).upper()
-        problems.append(f"{name}={item['input']!r}: {item['msg']}" if name else item["msg"])
+        says = item["msg"].removeprefix("Value error, ")
+        problems.append(f"{name}{_quoted(name, item['input'])}: {says}" if name else says)
     return "; ".join(dict.fromkeys(problems))
+
+
+def _quoted(name: str, value: Any) -> str:
+    """`=VALUE` for a message; nothing of a secret."""
+    if name.lower() in secret_names():
+        return ""
+    return f"={shown(value)!r}" if isinstance(value, str) and "://" in value else f"={value!r}"
+
+
+def secret_names() -> set[str]:
+    """Every name of a setting that holds a secret."""
+    names = set()
+    for group in GROUPS:
+        for name, field in group.model_fields.items():
+            # In whatever it is wrapped: Annotated, Optional.
+            if "SecretStr" in repr(field.annotation):
+                aliases = field.validation_alias
+                names |= {name, *(str(each) for each in getattr(aliases, "choices", ()))}
+    return names

@@ -6,8 +6,21 @@ from itertools import pairwise
 from statistics import median
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.judges.play import infos, world
-from tests.serving.hostile import CONTENT, Act, hostile
+from tests.serving.hostile import (
+    BAD_CONTENT,
+    CONTENT,
+    DIALECTS,
+    ENDS,
+    GOOD_CONTENT,
+    OUTAGES,
+    PASSING,
+    REFUSALS,
+    Act,
+    hostile,
+)
 
 from questloop.errors import UnavailableError
 from questloop.judges.evaluate import evaluate_epoch
@@ -22,14 +35,20 @@ from questloop.storage.store import open_store
 
 REASONS = {
     Act.ERROR: InvalidReason.SERVER_ERROR,
-    Act.REFUSE: InvalidReason.REFUSED,
     Act.HANG: InvalidReason.TIMEOUT,
     Act.DRIP: InvalidReason.TIMEOUT,
     Act.DROP: InvalidReason.CONNECTION,
     Act.HTML: InvalidReason.CONTENT_TYPE,
-    Act.HUGE: InvalidReason.TOO_LARGE,
+    Act.STREAM: InvalidReason.CONTENT_TYPE,
     Act.HALF_BODY: InvalidReason.MALFORMED,
+    Act.BAD_ZIP: InvalidReason.MALFORMED,
     Act.NO_CHOICES: InvalidReason.MALFORMED,
+    Act.ERROR_UNDER_200: InvalidReason.SERVER_ERROR,
+    Act.REFUSE: InvalidReason.REFUSED,
+    Act.TOO_LONG: InvalidReason.REFUSED,
+    Act.MOVED: InvalidReason.REFUSED,
+    Act.HUGE: InvalidReason.TOO_LARGE,
+    Act.REFUSED_UNDER_200: InvalidReason.REFUSED,
     Act.HALF_JSON: InvalidReason.BAD_JSON,
     Act.PROSE: InvalidReason.NO_JSON,
     Act.EMPTY: InvalidReason.EMPTY,
@@ -42,11 +61,18 @@ REASONS = {
     Act.BARE_NUMBER: InvalidReason.NO_JSON,
     Act.MISSING: InvalidReason.MISSING_FIELD,
     Act.CUT_OFF: InvalidReason.CUT_OFF,
+    Act.NO_CONTENT: InvalidReason.CUT_OFF,
+    Act.NULL: InvalidReason.EMPTY,
+    Act.NO_CHOICE: InvalidReason.EMPTY,
+    Act.DRAFT: InvalidReason.CUT_OFF,
+    Act.DECLINED: InvalidReason.NO_JSON,
+    Act.HALF_PAIR: InvalidReason.NO_JSON,
 }
-TRANSPORT = [act for act in Act if act not in CONTENT]
-ROUNDS = TRANSPORT + sorted(CONTENT) + sorted(CONTENT)
-"""what becomes of segment k; in the last round only the vote of seed 2 is bad"""
-WHOLE = len(ROUNDS) - len(CONTENT)
+PUZZLE = "qwen25-32b"
+COUNTED = [act for act in Act if act in PASSING | GOOD_CONTENT | REFUSALS | BAD_CONTENT]
+"""acts under which a pass ends"""
+ROUNDS = COUNTED + sorted(CONTENT)
+"""what becomes of the puzzle judge's segment k; in the last round only the vote of seed 2 is bad"""
 
 
 def place(body):
@@ -70,8 +96,8 @@ def answer(body, index):
     return {"reason": "r", **criteria, "overall": score}
 
 
-async def run(store, played, server, **settings):
-    values = {"llm_endpoint": server.url, "llm_timeout_s": 60, "llm_concurrency": 16} | settings
+async def run(store, played, server, **changed):
+    values = {"llm_endpoint": server.url, "llm_timeout_s": 60, "llm_concurrency": 16} | changed
     async with ChatClient(
         LLMSettings(**values), retry=RetryPolicy(max_attempts=2, base_s=0.01, cap_s=0.05)
     ) as client:
@@ -82,34 +108,28 @@ async def run(store, played, server, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("acts", "supports_n"), [(ROUNDS, True), (ROUNDS[len(TRANSPORT) :], False)], ids=["n", "no_n"]
-)
-async def test_the_pass_finishes_and_the_rest_is_right(tmp_path, acts, supports_n):
+@pytest.mark.parametrize("supports_n", [True, False], ids=["n", "no_n"])
+async def test_every_vote_is_read_or_counted_by_its_reason(tmp_path, supports_n):
+    """Bad answers of one judge cost its own votes: every segment has a score, from the others where not."""
     store = open_store(str(tmp_path))
+    acts = ROUNDS if supports_n else [act for act in ROUNDS if act not in REFUSALS]
+    whole = len(acts) - len(CONTENT)
     played = world(episodes=1, segments=len(acts))
-    whole = WHOLE - (len(ROUNDS) - len(acts))
-
-    def act_of(number, model):
-        # Time is lost on these once, not three times.
-        spared = acts[number] in (Act.HANG, Act.DRIP) and model != "qwen25-7b"
-        return Act.GOOD if spared else acts[number]
 
     def script(body, index, attempt):
-        act = act_of(place(body), body["model"])
-        return Act.GOOD if place(body) >= whole and seed_of(body, index) != 2 else act
+        number = place(body)
+        spoilt = body["model"] == PUZZLE and (number < whole or seed_of(body, index) == 2)
+        return acts[number] if spoilt else Act.GOOD
 
     async with hostile(script, answer, supports_n=supports_n) as server:
-        summary = await run(store, played, server, llm_timeout_s=4 if supports_n else 60)
+        summary = await run(store, played, server)
     reasons = Counter()
-    judged_segments = 0
     for number, line in enumerate(read_scores(store, 0)):
-        answered = False
+        assert line.weighted is not None
         for judged in line.judges.values():
-            act = act_of(number, judged.model)
+            act = acts[number] if judged.model == PUZZLE else Act.GOOD
             seeds = [1, 2, 3] if act not in REASONS else [1, 3] if number >= whole else []
             good = [value(number, seed) for seed in seeds]
-            answered |= bool(good)
             assert [vote.seed for vote in judged.votes] == seeds_of(0, 3)
             for vote in judged.votes:
                 right = (None, value(number, vote.seed)) if vote.seed in seeds else (REASONS.get(act), None)
@@ -118,9 +138,152 @@ async def test_the_pass_finishes_and_the_rest_is_right(tmp_path, acts, supports_
             assert judged.valid == len(seeds)
             assert judged.overall == (pytest.approx(median(good)) if good else None)
             assert judged.spread == (pytest.approx(max(good) - min(good)) if good else None)
-        judged_segments += answered
     assert summary.invalid == dict(sorted(reasons.items()))
-    assert summary.judged == judged_segments
+    assert summary.judged == len(acts)
+
+
+def scores_of(store):
+    """What two passes must share, by segment."""
+    return {
+        line.segment_id: (
+            line.weighted,
+            [(name, each.overall, each.spread, each.valid) for name, each in sorted(line.judges.items())],
+        )
+        for line in read_scores(store, 0)
+    }
+
+
+async def undisturbed(folder, played):
+    store = open_store(str(folder))
+    async with hostile(lambda *_: Act.GOOD, answer) as server:
+        await run(store, played, server)
+    return scores_of(store)
+
+
+async def left_open(store, played, server, **changed):
+    """One line, and nothing that a later stage could take for scores."""
+    with pytest.raises(UnavailableError) as ended:
+        await run(store, played, server, **changed)
+    assert "\n" not in str(ended.value)
+    assert not store.exists(keys.scores(0))
+    return str(ended.value)
+
+
+@pytest.mark.parametrize("act", sorted(OUTAGES))
+async def test_a_server_that_is_unwell_leaves_the_pass_open(tmp_path, act):
+    """For one judgement of six: fewer than ten in a row are an outage too."""
+    store, played = open_store(str(tmp_path / "a")), world(episodes=1, segments=2)
+
+    def script(body, index, attempt):
+        return act if place(body) == 1 and body["model"] == PUZZLE else Act.GOOD
+
+    async with hostile(script, answer) as server:
+        said = await left_open(store, played, server, llm_timeout_s=0.5 if act in ("hang", "drip") else 60)
+    assert said.startswith("puzzle judge (qwen25-32b): ")
+    assert server.url in said
+    assert said.endswith("what was judged is kept, the same command goes on")
+    async with hostile(lambda *_: Act.GOOD, answer) as server:
+        await run(store, played, server)
+        assert len(server.bodies) == 3  # that one, and the vision judge, who comes after
+    assert scores_of(store) == await undisturbed(tmp_path / "b", played)
+
+
+@pytest.mark.parametrize("act", sorted(ENDS))
+async def test_what_no_waiting_mends_ends_the_pass_at_its_first_request(tmp_path, act):
+    store, played = open_store(str(tmp_path)), world(episodes=1, segments=2)
+    async with hostile(lambda *_: act, answer) as server:
+        said = await left_open(store, played, server, llm_api_key="marked-secret")
+        assert len(server.bodies) == 1
+    words = {Act.QUOTA: "exceeded your current quota", Act.CREDIT: "Insufficient Balance", Act.LOGIN: "***"}
+    assert words.get(act, "") in said
+    assert "marked-secret" not in said
+
+
+@pytest.mark.parametrize("act", sorted(BAD_CONTENT))
+async def test_a_pass_without_one_score_is_not_committed(tmp_path, act):
+    store, played = open_store(str(tmp_path / "a")), world(episodes=1, segments=2)
+    async with hostile(lambda *_: act, answer) as server:
+        said = await left_open(store, played, server)
+    assert REASONS[act].value in said
+    async with hostile(lambda *_: Act.GOOD, answer) as server:
+        await run(store, played, server)
+    assert scores_of(store) == await undisturbed(tmp_path / "b", played)
+
+
+async def test_a_model_that_never_judges_is_told_after_ten_judgements(tmp_path):
+    store, played = open_store(str(tmp_path)), world(episodes=1, segments=40)
+    async with hostile(lambda *_: Act.PROSE, answer) as server:
+        assert "3 no_json: 'Cannot evaluate'" in await left_open(store, played, server, llm_concurrency=1)
+        assert len(server.bodies) < 40
+
+
+@pytest.mark.parametrize(
+    "refuses",
+    [{"response_format"}, {"json_schema"}, {"max_tokens"}, {"temperature", "seed"}, set(DIALECTS)],
+    ids=lambda names: "+".join(sorted(names)),
+)
+@pytest.mark.parametrize("wordless", [False, True])
+async def test_a_server_that_takes_less_is_asked_for_less(tmp_path, refuses, wordless):
+    """And it is remembered: each thing is refused once, or by what was on its way meanwhile."""
+    played = world(episodes=1, segments=6)
+    store = open_store(str(tmp_path / "a"))
+
+    def by_place(body, index):
+        return answer(body | {"seed": 1}, index)
+
+    options = {"refuses": frozenset(refuses), "wordless": wordless}
+    async with hostile(lambda *_: Act.GOOD, by_place, supports_n=False, **options) as server:
+        summary = await run(store, played, server, llm_concurrency=1)
+    assert summary.judged == 6
+    assert server.statuses[400] <= 3 * (2 * len(DIALECTS) + 3)
+    assert not {"json_schema"} & refuses or "json_object" in {
+        body.get("response_format", {}).get("type") for body in server.bodies
+    }
+
+
+MIXTURE = st.dictionaries(
+    st.tuples(st.integers(0, 2), st.sampled_from(["qwen25-7b", PUZZLE, "qwen25-vl-32b"])),
+    st.sampled_from(sorted(set(Act) - {Act.HANG, Act.DRIP, Act.GOOD, Act.STORM, Act.BUSY})),
+    max_size=9,
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(
+    mixture=MIXTURE,
+    only_one_vote=st.booleans(),
+    supports_n=st.booleans(),
+    refuses=st.sets(st.sampled_from(sorted(DIALECTS))),
+    wordless=st.booleans(),
+)
+async def test_a_pass_ends_with_scores_for_all_or_is_left_open(
+    tmp_path_factory, mixture, only_one_vote, supports_n, refuses, wordless
+):
+    folder = tmp_path_factory.mktemp("mixture")
+    store, played = open_store(str(folder / "a")), world(episodes=1, segments=3)
+
+    def script(body, index, attempt):
+        spoilt = not only_one_vote or body.get("seed", 2) + index == 2
+        return mixture.get((place(body), body["model"]), Act.GOOD) if spoilt else Act.GOOD
+
+    options = {"supports_n": supports_n, "refuses": frozenset(refuses), "wordless": wordless}
+    async with hostile(script, lambda body, index: answer({"seed": 1} | body, index), **options) as server:
+        said = ""
+        try:
+            await run(store, played, server)
+        except UnavailableError as error:
+            said = str(error)
+    if not said:
+        assert all(weighted is not None for weighted, _ in scores_of(store).values())
+        return
+    assert "\n" not in said
+    assert not store.exists(keys.scores(0))
+    if "seed" in refuses:  # other votes than those of an undisturbed run are right then
+        return
+    async with hostile(lambda *_: Act.GOOD, answer) as server:
+        await run(store, played, server)
+    assert scores_of(store) == await undisturbed(folder / "b", played)
 
 
 async def test_a_judge_that_dies_ends_the_pass_and_what_was_judged_is_kept(tmp_path):

@@ -1,14 +1,17 @@
 import asyncio
+import json
 import ssl
 
 import pytest
-from tests.serving.hostile import Act, hostile
+from tests.serving.hostile import BAD_CONTENT, DIALECTS, ENDS, GOOD_CONTENT, Act, hostile
 
 from questloop.errors import UsageError
 from questloop.llm.client import ChatClient
-from questloop.llm.reply import ChatError, FailureReason
+from questloop.llm.reply import FINAL, ChatError, FailureReason
 from questloop.llm.retry import RetryPolicy
 from questloop.llm.routes import Role
+from questloop.llm.structured import parse_object
+from questloop.llm.wire import status_error
 from questloop.settings import LLMSettings
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -220,3 +223,137 @@ def _certificate(folder):
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     (folder / "key.pem").write_bytes(pem)
     return folder / "cert.pem", folder / "key.pem"
+
+
+@pytest.mark.parametrize("act", sorted(GOOD_CONTENT | {Act.TEXT_PLAIN, Act.NO_TYPE}))
+async def test_every_known_shape_of_an_answer_is_read(act):
+    async with hostile(always(act), answer) as server:
+        [reply], _ = await ask(server)
+        assert parse_object(reply.choices[0].text, ["overall"]) == {"overall": 0.5}
+        assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("act", sorted(BAD_CONTENT))
+async def test_an_answer_of_any_shape_is_a_reply(act):
+    """A choice without content costs its own vote, not those beside it, and is not asked for again."""
+
+    def second(body, index, attempt):
+        return act if index == 1 else Act.GOOD
+
+    async with (
+        hostile(second, answer) as server,
+        ChatClient(LLMSettings(llm_endpoint=server.url), retry=QUICK) as client,
+    ):
+        reply = await client.chat(Role.STATE, HELLO, n=3)
+        assert len(server.bodies) == 1
+    assert [choice.text for choice in reply.choices][::2] == ['{"overall": 0.5}'] * 2
+    reply.choices[1].text.encode()
+    cut = act in (Act.CUT_OFF, Act.NO_CONTENT, Act.DRAFT)
+    assert reply.choices[1].finish_reason == ("length" if cut else "" if act is Act.NO_CHOICE else "stop")
+
+
+@pytest.mark.parametrize("act", sorted(ENDS))
+async def test_what_no_other_request_would_mend_is_said_at_once(act):
+    async with hostile(always(act), answer) as server:
+        with pytest.raises(ChatError) as failed:
+            await ask(server, llm_api_key="marked-secret")
+        assert len(server.bodies) == 1
+    assert failed.value.reason in FINAL
+    assert "marked-secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize("act", [Act.BUSY_IN_WORDS, Act.BUSY_UNDER_200])
+async def test_a_busy_server_may_say_so_in_its_own_way(act):
+    async with hostile(always(act), answer) as server:
+        [reply], _ = await ask(server)
+    assert reply.attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("Rate limit reached for requests per min (RPM)", FailureReason.OVERLOADED),
+        (
+            "You exceeded your current quota. Quota exceeded for metric GenerateRequestsPerMinute",
+            "overloaded",
+        ),
+        ("You exceeded your current quota. Please retry in 32.6s.", FailureReason.OVERLOADED),
+        ("You exceeded your current quota, please check your plan and billing details.", FailureReason.QUOTA),
+        ("Your credit balance is too low to access the API.", FailureReason.QUOTA),
+        ("Insufficient Balance", FailureReason.QUOTA),
+        ("Budget has been exceeded! Current cost: 10.1, Max budget: 10", FailureReason.QUOTA),
+        ("free-models-per-day limit reached. Add 10 credits to unlock 1000 requests", FailureReason.QUOTA),
+        ("Too many requests", FailureReason.OVERLOADED),
+        ("Model is overloaded, try again later", FailureReason.OVERLOADED),
+    ],
+)
+def test_limits_are_told_apart_by_their_words(words, reason):
+    raw = json.dumps({"error": {"message": words}}).encode()
+    error = status_error(429, raw, "http://host/v1/chat/completions", {})
+    assert error.reason == reason
+    assert words[:60] in str(error)
+
+
+async def test_a_limit_that_outlasts_patience_is_not_waited_for():
+    async def reply(reader, writer):
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 429 X\r\nRetry-After: 86400\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    seen = []
+    async with await asyncio.start_server(reply, "127.0.0.1", 0) as server:
+        endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with ChatClient(LLMSettings(llm_endpoint=endpoint), retry=QUICK) as client:
+            with pytest.raises(ChatError, match="429"):
+                await asyncio.wait_for(client.chat(Role.STATE, HELLO), 5)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("refused", sorted(DIALECTS))
+async def test_what_a_server_does_not_take_is_asked_for_once(refused):
+    async with (
+        hostile(always(Act.GOOD), answer, refuses=frozenset({refused})) as server,
+        ChatClient(LLMSettings(llm_endpoint=server.url), retry=QUICK) as client,
+    ):
+        for _ in range(3):
+            await client.chat(Role.STATE, HELLO, schema={"type": "object"}, seed=1, n=3)
+    assert server.statuses[400] <= 2
+    assert server.statuses[200] == 3
+    last = server.bodies[-1]
+    assert last["n"] == 3
+    if refused == "max_tokens":
+        assert last["max_completion_tokens"] == 256
+
+
+async def test_a_refusal_that_is_about_the_prompt_is_told_as_it_was():
+    """What was tried in vain is taken back, and the first answer is the one that is shown."""
+    async with (
+        hostile(always(Act.TOO_LONG), answer) as server,
+        ChatClient(LLMSettings(llm_endpoint=server.url), retry=QUICK) as client,
+    ):
+        for _ in range(2):
+            with pytest.raises(ChatError, match="maximum context length") as failed:
+                await client.chat(Role.STATE, HELLO, schema={"type": "object"})
+            assert failed.value.reason is FailureReason.REFUSED
+    assert "response_format" in server.bodies[-1]
+
+
+async def test_user_and_password_of_the_address_are_sent_and_hidden():
+    seen = []
+
+    async def reply(reader, writer):
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(reply, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        endpoint = f"http://me:marked%20secret@127.0.0.1:{port}/v1?api-version=7"
+        async with ChatClient(LLMSettings(llm_endpoint=endpoint), retry=QUICK) as client:
+            with pytest.raises(ChatError) as failed:
+                await client.chat(Role.STATE, HELLO)
+    assert b"POST /v1/chat/completions?api-version=7 " in seen[0]
+    assert b"Authorization: Basic bWU6bWFya2VkIHNlY3JldA==" in seen[0]
+    assert "marked" not in str(failed.value)

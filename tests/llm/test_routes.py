@@ -61,3 +61,78 @@ def test_failover_only_where_configured():
 def test_unknown_role_lists_the_known():
     with pytest.raises(UsageError, match="state, puzzle, vision"):
         Role.parse("dragon")
+
+
+@pytest.mark.parametrize(
+    ("pasted", "url"),
+    [
+        ("http://host:8000", "http://host:8000/v1"),
+        ("http://host:8000/", "http://host:8000/v1"),
+        ("http://host:8000/v1", "http://host:8000/v1"),
+        (" http://host:8000/v1/ \n", "http://host:8000/v1"),
+        ('"http://host:8000/v1"', "http://host:8000/v1"),
+        ("http://host:8000/v1/chat/completions", "http://host:8000/v1"),
+        ("http://host:8000/v1/chat/completions/", "http://host:8000/v1"),
+        ("http://host:8000/v1/completions", "http://host:8000/v1"),
+        ("http://host:8000/v1/models", "http://host:8000/v1"),
+        ("HTTPS://Host/api/v1", "https://Host/api/v1"),
+        ("https://host/v1beta/openai/", "https://host/v1beta/openai"),
+        (
+            "https://host/openai/deployments/m/chat/completions?api-version=1",
+            "https://host/openai/deployments/m",
+        ),
+        ("https://me:word@host/v1", "https://host/v1"),
+        ("http://[::1]:8000", "http://[::1]:8000/v1"),
+        ("https://host/v1#fragment", "https://host/v1"),
+    ],
+)
+def test_what_people_paste_is_understood(pasted, url):
+    route = route_of(Role.STATE, LLMSettings(llm_endpoint=pasted))
+    assert route.url == url
+    assert route.query == ("api-version=1" if "?" in pasted else "")
+    assert route.login == (("me", "word") if "@" in pasted else None)
+    assert "word" not in repr(route)
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "host:8000",
+        "http//host",
+        "http://",
+        "http://host:port/v1",
+        "http://host:99999/v1",
+        "http://host:0/v1",
+        "http://host:-1/v1",
+        "http://a b/v1",
+        "http://host/v 1",
+        "http://host/\x07",
+        "http://[::1/v1",
+        "http://" + "a" * 70 + ".example/v1",
+        "http://.../v1",
+        "ftp://me:marked-secret@host/v1",
+        "http://me:marked-secret@host:port/v1",
+        "http://host:port/v1?key=marked-secret",
+    ],
+)
+@pytest.mark.parametrize("name", ["llm_endpoint", "llm_gateway_url"])
+def test_what_is_no_address_is_refused_in_one_line(pasted, name):
+    settings = LLMSettings(**{name: pasted}, llm_backend="endpoint" if "endpoint" in name else "gateway")
+    with pytest.raises(UsageError, match=name.upper()) as error:
+        route_of(Role.STATE, settings)
+    assert "\n" not in str(error.value)
+    assert "marked-secret" not in str(error.value)
+
+
+def test_a_gateway_may_end_in_its_version():
+    settings = LLMSettings(llm_backend="gateway", llm_gateway_url="https://gw.example/v1?tenant=a")
+    route = route_of(Role.STATE, settings)
+    assert (route.url, route.query) == ("https://gw.example/judge/state/v1", "tenant=a")
+
+
+@pytest.mark.parametrize(
+    "values", [{"llm_namespace": "a/b"}, {"llm_model_state": "org/Model", "llm_namespace": "a"}]
+)
+def test_no_name_of_a_service_is_refused(values):
+    with pytest.raises(UsageError, match=r"LLM_MODEL_STATE.*LLM_NAMESPACE"):
+        route_of(Role.STATE, LLMSettings(**values))

@@ -98,6 +98,7 @@ def test_secrets_and_the_address_stay_here():
         "S3_ACCESS_KEY": "x",
         "LLM_API_KEY": "x",
         "DATABASE_URL": "x",
+        "LLM_ENDPOINT": "https://me:word@host/v1",
     }
     assert forwarded(environment) == {"EPOCH_STEPS": "5", "STORE_URL": "s3://q"}
 

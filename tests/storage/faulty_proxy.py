@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 SLOW_S = 0.2
+CODES = {"RequestTimeTooSkewed": 403, "InvalidTokenId": 403, "ConditionalRequestConflict": 409}
 
 
 class FaultyProxy:
@@ -21,12 +22,16 @@ class FaultyProxy:
 
     Faults: a status code (500, 503, 403), "reset" (the connection breaks before the server sees the request),
     "lost reply" (the server does what was asked, the answer is lost), "slow" (an answer after `SLOW_S`),
-    "stall" (no answer until `release`). None is none.
+    "stall" (no answer until `release`), an S3 error code of `CODES`. None is none. What the server cannot do
+    stands in `lacks`: "conditions" (it takes a create-only put of what is there), "conditional puts" (it
+    refuses them), "bulk delete".
     """
 
     def __init__(self, upstream: str) -> None:
         self.upstream = urlsplit(upstream).netloc
         self.faults: deque[int | str | None] = deque()
+        self.lacks = ""
+        self.headers: list[dict[str, str]] = []
         self.requests = itertools.count()
         self.seen = 0
         self.release = threading.Event()
@@ -64,8 +69,16 @@ def _handler(proxy: FaultyProxy) -> type[BaseHTTPRequestHandler]:
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             proxy.seen += 1
-            fault = proxy.faults.popleft() if proxy.faults else None
-            if isinstance(fault, int):
+            conditional = self.headers.get("If-None-Match") is not None
+            unfit = proxy.faults and proxy.faults[0] == "ConditionalRequestConflict" and not conditional
+            fault = proxy.faults.popleft() if proxy.faults and not unfit else None
+            proxy.headers.append({name.lower(): value for name, value in self.headers.items()})
+            refused = conditional if proxy.lacks == "conditional puts" else self.command == "POST"
+            if refused and proxy.lacks in ("conditional puts", "bulk delete"):
+                self.answer(501, b"<Error><Code>NotImplemented</Code></Error>")
+            elif fault in CODES:
+                self.answer(CODES[str(fault)], f"<Error><Code>{fault}</Code></Error>".encode())
+            elif isinstance(fault, int):
                 self.answer(fault, b"<Error><Code>ExpiredToken</Code></Error>" if fault == 403 else b"")
             elif fault == "reset":
                 self.reset()
@@ -78,6 +91,8 @@ def _handler(proxy: FaultyProxy) -> type[BaseHTTPRequestHandler]:
                 status, headers, data = self.forward(body)
                 if fault == "lost reply":
                     self.reset()
+                elif status == 412 and proxy.lacks == "conditions":
+                    self.answer(200, b"", {"ETag": '"x"'})
                 else:
                     self.answer(status, data, headers)
 

@@ -409,3 +409,28 @@ def test_a_fenced_store_writes_only_while_the_lease_is_held(tmp_path):
             write()
     assert fenced.get("zelda-models/a") == b"second"
     assert not fenced.exists("zelda-models/b")
+
+
+def test_a_store_that_was_emptied_is_nobodys(empty_store):
+    """The beats of its writer would begin it anew."""
+    lease = Lease.acquire(empty_store, "r1", background=False)
+    empty_store.delete([entry.key for entry in empty_store.list()])
+    with pytest.raises(LeaseLost, match="emptied or replaced"):
+        lease.renew()
+    assert not list(empty_store.list())
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:40], lambda data: data.replace(b'"pid":', b'"pid":1')])
+def test_a_damaged_lease_is_waited_for_and_followed(empty_store, damage):
+    with Lease.acquire(empty_store, "r1", background=False, lease_s=1.0):
+        pass
+    key = keys.lease(1)
+    empty_store.put(key, damage(empty_store.get(key)))
+    empty_store.delete([keys.lease_beat(1)])
+    waited = []
+    clock = iter(range(0, 1000, 10))
+    with Lease.acquire(
+        empty_store, "r1", background=False, clock=lambda: float(next(clock)), sleep=waited.append
+    ) as lease:
+        assert lease.fence == 2
+    assert waited

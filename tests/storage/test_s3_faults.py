@@ -6,7 +6,9 @@ from datetime import timedelta
 import pytest
 from tests.storage.faulty_proxy import faulty_proxy
 
-from questloop.errors import UnavailableError
+from questloop.cli.doctor import check_store
+from questloop.errors import UnavailableError, UsageError
+from questloop.settings import Settings
 from questloop.storage import s3
 from questloop.storage.commit import commit_stage, read_commit
 from questloop.storage.keys import Stage
@@ -87,3 +89,109 @@ def test_a_store_that_stays_away_is_given_up(s3_server, proxy, monkeypatch, put)
     assert 2 <= proxy.seen <= 30
     proxy.faults.clear()
     assert not store.exists(f"a/{put}")
+
+
+@pytest.mark.parametrize("lacks", ["conditions", "conditional puts"])
+@pytest.mark.parametrize("url", ["s3://one/lacking", "s3://"])
+def test_a_server_without_conditional_writes_is_refused_when_it_is_opened(s3_server, proxy, lacks, url):
+    """Two pipelines would hold the lease at once on it."""
+    proxy.lacks = lacks
+    settings = s3_server.settings(url, s3_endpoint_url=proxy.endpoint)
+    with pytest.raises(UnavailableError, match="no conditional writes") as error:
+        open_store(settings)
+    assert "\n" not in str(error.value)
+    open_store(settings, write=False)
+    proxy.lacks = ""
+    left = [entry.key for entry in open_store(settings).list() if "probe" in entry.key]
+    assert not left
+
+
+def test_doctor_says_so(s3_server, proxy):
+    proxy.lacks = "conditions"
+    settings = Settings(**s3_server.settings("s3://one", s3_endpoint_url=proxy.endpoint).model_dump())
+    [check] = check_store(settings, 200)
+    assert not check.ok
+    assert "If-None-Match" in check.detail
+
+
+def test_a_conflict_of_two_writers_is_asked_again(store, proxy):
+    proxy.faults.extend(["ConditionalRequestConflict"] * 2)
+    store.put_if_absent("a/once", b"mine")
+    assert store.get("a/once") == b"mine"
+    proxy.faults.append("ConditionalRequestConflict")
+    with pytest.raises(AlreadyExists):
+        store.put_if_absent("a/once", b"another's")
+
+
+def test_a_server_without_bulk_delete_is_asked_one_by_one(store, proxy):
+    for name in ("a/1", "a/2"):
+        store.put(name, b"x")
+    proxy.lacks = "bulk delete"
+    store.delete(["a/1", "a/2", "a/3"])
+    assert not list(store.list("a"))
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [("RequestTimeTooSkewed", "the clock of this machine"), ("InvalidTokenId", "AWS_SESSION_TOKEN")],
+)
+def test_a_refusal_gets_the_advice_that_fits_it(store, proxy, code, advice):
+    proxy.always(code)
+    with pytest.raises(UnavailableError, match=advice):
+        store.get("a/b")
+
+
+def test_with_keys_of_ours_nothing_of_aws_is_used(s3_server, proxy, monkeypatch):
+    others = {
+        "AWS_ACCESS_KEY_ID": "others",
+        "AWS_SECRET_ACCESS_KEY": "others",
+        "AWS_SESSION_TOKEN": "token-of-another-account",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_SKIP_SIGNATURE": "true",
+        "AWS_REQUEST_PAYER": "true",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
+        "AWS_DEFAULT_REGION": "elsewhere-1",
+    }
+    for name, value in others.items():
+        monkeypatch.setenv(name, value)
+    store = open_store(s3_server.settings("s3://one/ours", s3_endpoint_url=proxy.endpoint))
+    store.put("a/b", b"x")
+    assert store.get("a/b") == b"x"
+    assert proxy.headers
+    for headers in proxy.headers:
+        assert "token" not in "".join(headers)
+        assert f"Credential={s3_server.access_key}/" in headers["authorization"]
+        assert "/us-east-1/" in headers["authorization"]
+        assert "x-amz-request-payer" not in headers
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
+@pytest.mark.parametrize("value", ["http://127.0.0.1:9", "socks5://127.0.0.1:9", "nonsense://x"])
+def test_a_server_on_this_machine_is_asked_by_no_proxy(s3_server, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    open_store(s3_server.settings("s3://one/no-proxy")).put("a", b"x")
+
+
+def test_other_servers_are_asked_by_the_proxy(s3_server, proxy, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", proxy.endpoint)
+    settings = s3_server.settings("s3://one/by-proxy", s3_endpoint_url="http://s3.example:9000")
+    open_store(settings).put("a", b"x")
+    assert proxy.seen
+    monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:9")
+    with pytest.raises(UsageError, match=r"HTTP_PROXY=socks5.*NO_PROXY"):
+        open_store(settings)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"store_url": "s3://key:marked-secret@one"},
+        {"s3_endpoint_url": "http://key:marked-secret@127.0.0.1:9"},
+        {"s3_endpoint_url": "http://127.0.0.1:port?token=marked-secret"},
+        {"s3_endpoint_url": "ftp://:marked-secret@host"},
+    ],
+)
+def test_addresses_with_secrets_in_them_are_refused_without_them(s3_server, changed):
+    with pytest.raises(UsageError) as error:
+        open_store(s3_server.settings(**{"url": "s3://one"} | changed))
+    assert "marked-secret" not in str(error.value)

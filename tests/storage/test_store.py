@@ -1,9 +1,14 @@
 """One conformance suite for a folder and a real S3 server, with one bucket and with one a prefix."""
 
+import contextlib
+import errno
+import fcntl
 import multiprocessing
 import os
 import pickle
+import shutil
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -235,3 +240,74 @@ def test_incomplete_settings_are_named(monkeypatch, endpoint, says):
     monkeypatch.setenv("S3_ENDPOINT_URL", endpoint)
     with pytest.raises(UsageError, match=says):
         open_store("s3://one")
+
+
+def no_links(*_, **__):
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+def test_a_file_system_without_hard_links_creates_under_a_lock(tmp_path, monkeypatch):
+    """exFAT and many network file systems. The kernel of the tests has none, so `os.link` stands for it."""
+    monkeypatch.setattr(os, "link", no_links)
+    store = open_store(str(tmp_path))
+    won = []
+
+    def create(number):
+        with contextlib.suppress(AlreadyExists):
+            store.put_if_absent("a/race", str(number).encode())
+            won.append(number)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert store.get("a/race") == str(won[0]).encode()
+    assert [entry.key for entry in store.list()] == ["a/race"]
+
+
+def test_a_file_system_with_neither_links_nor_locks_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    with pytest.raises(UnavailableError, match="neither hard links nor locks"):
+        open_store(str(tmp_path))
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["removed", "replaced"])
+def test_a_folder_that_vanishes_is_not_made_anew(tmp_path, again):
+    root = tmp_path / "store"
+    store = open_store(str(root))
+    store.put("a/b", b"x")
+    shutil.rmtree(root)
+    if again:
+        (tmp_path / "other").mkdir()  # takes the number of the old one, where the file system gives it anew
+        root.mkdir()
+    for put in (store.put, store.put_if_absent):
+        with pytest.raises(UnavailableError, match="removed, replaced or unmounted"):
+            put("a/c", b"x")
+    assert again or not root.exists()
+    assert not list(root.glob("*"))
+
+
+def test_another_process_finds_the_folder_by_its_name(tmp_path):
+    store = pickle.loads(pickle.dumps(open_store(str(tmp_path))))  # noqa: S301
+    store.put("a/b", b"x")
+    assert store.get("a/b") == b"x"
+
+
+def test_a_store_that_may_only_be_read_can_be_read(tmp_path, monkeypatch):
+    store = open_store(str(tmp_path / "store"))
+    store.put("a/b", b"x")
+
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    monkeypatch.setattr("questloop.storage.folder._create", refuse)
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    assert open_store(str(tmp_path / "store"), write=False).get("a/b") == b"x"
+    with pytest.raises(UnavailableError, match="Read-only"):
+        open_store(str(tmp_path / "store"))
+    with pytest.raises(UnavailableError, match="No such file"):
+        open_store(str(tmp_path / "nothing"), write=False)

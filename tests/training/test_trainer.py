@@ -12,6 +12,7 @@ import pytest
 import ray
 import torch
 
+from questloop.env.streams import slot_streams
 from questloop.env.toys import Corridor
 from questloop.env.world import World, game_world
 from questloop.errors import BadDataError
@@ -168,3 +169,31 @@ def test_what_does_not_fit_together_is_told_before_anything_is_played(store, mon
         trainer.run_epoch(plan(0, steps=64), announce=said.append)
     assert len(said) == lines
     assert all("to at least" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("runners", "slots", "parts"),
+    [(0, 2, {}), (0, 6, {"whiten": True}), (1, 4, {"rnd_coef": 0}), (1, 8, {})],
+)
+def test_a_store_goes_on_with_another_number_of_slots(store, runners, slots, parts):
+    """As `auto` gives on a machine with other cores, or less free memory."""
+    with Trainer(settings(ray_workers=0, envs_per_worker=4, **parts), store, CORRIDOR) as trainer:
+        first = trainer.run_epoch(plan(0))
+    with Trainer(settings(ray_workers=runners, envs_per_worker=slots, **parts), store, CORRIDOR) as trainer:
+        second = trainer.run_epoch(plan(1))
+    assert (first.step_end, second.step_start) == (256, 256)
+    assert second.step_end >= 512
+    assert not {*first.trajectory_hashes} & {*second.trajectory_hashes}
+    # And back again, from a checkpoint of the other layout.
+    with Trainer(settings(ray_workers=0, envs_per_worker=4, **parts), store, CORRIDOR) as trainer:
+        assert trainer.run_epoch(plan(2, step_start=second.step_end, step_end=second.step_end + 256)).step_end
+
+
+def test_new_slots_draw_numbers_that_none_has_drawn(store):
+    with Trainer(settings(ray_workers=0, envs_per_worker=4), store, CORRIDOR) as trainer:
+        trainer.run_epoch(plan(0))
+    with Trainer(settings(ray_workers=0, envs_per_worker=2), store, CORRIDOR) as trainer:
+        trainer.run_epoch(plan(1))
+        new = trainer.algorithm.slot_states()[0]["streams"]
+    old = [dict(stream.bit_generator.state) for stream in slot_streams(5, 0, 4)]
+    assert not {state["state"]["inc"] for state in new} & {state["state"]["inc"] for state in old}

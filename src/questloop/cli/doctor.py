@@ -122,8 +122,12 @@ def check_store(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
     if not url.startswith("s3://") and not (folder := folder_path(url)).exists():
         yield DoctorCheck("store", True, f"{folder}: new, the first run makes it")
         return
-    store = open_store(settings.store)
-    store.check_space()
+    try:
+        store = open_store(settings.store)
+        store.check_space()
+    except QuestloopError as error:
+        yield DoctorCheck("store", False, str(error))
+        return
     probe = keys.doctor_probe()
     try:
         written = store.put(probe, b"probe").size

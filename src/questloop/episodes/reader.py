@@ -18,7 +18,7 @@ from questloop.episodes.segment import (
 from questloop.episodes.trace import Floats
 from questloop.errors import BadDataError
 from questloop.storage import keys
-from questloop.storage.commit import read_commit
+from questloop.storage.commit import read_commit, remedy
 from questloop.storage.keys import Stage
 from questloop.storage.store import NotFound, Store, sha256_hex
 
@@ -28,6 +28,7 @@ class SegmentReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._listed: dict[int, dict[str, str]] = {}
 
     def list(self, epoch: int) -> tuple[str, ...]:
         """The ids of an epoch's segments; `NotFound` where its rollouts are not committed.
@@ -43,15 +44,37 @@ class SegmentReader:
         committed = sorted(self._committed(epoch, "/episode.json"))
         if self._store.exists(keys.retired(epoch)):
             return ()
-        return tuple(parse_record(self._store.get(key), key) for key in committed)
+        return tuple(self._record(key) for key in committed)
+
+    def _record(self, key: str) -> EpisodeRecord:
+        """A record as the newest epoch that it names has committed it, where that is committed already."""
+        data = self._store.get(key)
+        record = parse_record(data, key)
+        self._check(record.epochs[-1], key, data)
+        return record
 
     def manifest(self, segment_id: str) -> Manifest:
         """A segment's manifest alone; `NotFound` for a segment that is not complete."""
         key = keys.manifest(segment_id)
-        manifest = parse_manifest(self._store.get(key), key)
+        data = self._store.get(key)
+        manifest = parse_manifest(data, key)
         if manifest.segment_id != segment_id:
             raise BadDataError(f"{key}: it describes segment {manifest.segment_id}")
+        self._check(manifest.epoch, key, data)
         return manifest
+
+    def _check(self, epoch: int, key: str, data: bytes) -> None:
+        """Raise `BadDataError` where an object is not what its epoch's commit, if there is one, lists."""
+        digest = sha256_hex(data)
+        for again in (False, True):  # since a commit was read its epoch may have been played again
+            if again or epoch not in self._listed:
+                commit = read_commit(self._store, epoch, Stage.ROLLOUTS)
+                objects = () if commit is None else commit.objects
+                self._listed[epoch] = {item.key: item.sha256 for item in objects}
+            listed = self._listed[epoch]
+            if not listed or listed.get(key) == digest:
+                return
+        raise BadDataError(f"{key}: changed since it was committed; {remedy(epoch)}")
 
     def load(self, segment_id: str) -> SegmentView:
         """A segment; its files are read and checked when they are asked for."""

@@ -66,7 +66,7 @@ class Database:
                 _make_private(Path(parsed.database))
                 options["connect_args"] = {"timeout": 30}
             self.engine = create_engine(parsed, **options)
-        except (ArgumentError, NoSuchModuleError) as error:
+        except (ArgumentError, NoSuchModuleError, ValueError) as error:  # the last of a port that is none
             raise UsageError(
                 f"DATABASE_URL: {error}; use sqlite:///file or postgresql://user@host/database"
             ) from None

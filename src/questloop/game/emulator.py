@@ -62,9 +62,14 @@ class Emulator:
         self.layout = layout
         # A ROM given by path would load .ram and .rtc files beside it. Sound stays emulated, since games wait
         # on its registers; only sampling is off.
-        self._pyboy = PyBoy(
-            io.BytesIO(rom.data), window="null", cgb=True, no_input=True, log_level="CRITICAL"
-        )
+        try:
+            self._pyboy = PyBoy(
+                io.BytesIO(rom.data), window="null", cgb=True, no_input=True, log_level="CRITICAL"
+            )
+        except Exception as error:  # of any kind: it parses what is in the file
+            raise BadDataError(
+                f"ROM {rom.path}: the emulator does not take it ({error!r}); set ROM_PATH to another file"
+            ) from None
         self._pyboy.set_emulation_speed(0)
         self._memory = self._pyboy.memory
         self._held = _NOTHING_HELD

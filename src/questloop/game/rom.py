@@ -11,6 +11,14 @@ from questloop.errors import BadDataError
 
 BUNDLED = "mossgrove.gbc"
 _SMALLEST = 0x8000
+_LARGEST = _SMALLEST << 8
+_BANK = 0x4000
+# What the emulator plays, by the header's byte 0x147 (Pan Docs, "The Cartridge Header").
+_TYPES = frozenset({0x00, 0x01, 0x02, 0x03, 0x05, 0x06, 0x08, 0x09, *range(0x0F, 0x14), *range(0x19, 0x1F)})
+_OTHER_TYPES = {
+    0x0B: "MMM01", 0x0C: "MMM01", 0x0D: "MMM01", 0x20: "MBC6", 0x22: "MBC7", 0xFC: "Pocket Camera",
+    0xFD: "TAMA5", 0xFE: "HuC3", 0xFF: "HuC1",
+}  # fmt: skip
 _REMEDY = "dump the cartridge again, or set ROM_PATH to another file"
 
 
@@ -51,7 +59,10 @@ def _read(path: Path) -> bytes:
     if path.is_dir():
         raise BadDataError(f"ROM {path} is a directory; set ROM_PATH to the .gbc file inside it")
     try:
-        return path.read_bytes()
+        if path.exists() and not path.is_file():
+            raise BadDataError(f"ROM {path} is no regular file; set ROM_PATH to a .gbc file")
+        with path.open("rb") as file:
+            return file.read(_LARGEST + 1)
     except OSError as error:
         raise BadDataError(
             f"ROM {path}: {error.strerror}; set ROM_PATH to a readable .gbc file"
@@ -62,7 +73,8 @@ def _read(path: Path) -> bytes:
 def _check(path: Path, data: bytes) -> None:
     if len(data) < _SMALLEST:
         raise BadDataError(f"ROM {path} is cut off: {len(data)} bytes, at least {_SMALLEST}; {_REMEDY}")
-    declared = _SMALLEST << data[0x148] if data[0x148] <= 8 else 0
+    if len(data) > _LARGEST:
+        raise BadDataError(f"ROM {path} is no Game Boy ROM: it has more than {_LARGEST} bytes; {_REMEDY}")
     checksum = 0
     for byte in data[0x134:0x14D]:
         checksum = (checksum - byte - 1) & 0xFF
@@ -71,7 +83,29 @@ def _check(path: Path, data: bytes) -> None:
             f"ROM {path} is no Game Boy ROM or is damaged:"
             f" header checksum {data[0x14D]:02X}, computed {checksum:02X}; {_REMEDY}"
         )
+    _check_cartridge(path, data)
+    declared = _SMALLEST << data[0x148]
     if len(data) < declared:
         raise BadDataError(f"ROM {path} is cut off: {len(data)} bytes, its header says {declared}; {_REMEDY}")
     if not data[0x143] & 0x80:
         raise BadDataError(f"ROM {path} is for the original Game Boy, not the Color; {_REMEDY}")
+
+
+def _check_cartridge(path: Path, data: bytes) -> None:
+    """Refuse a header that the emulator would stumble over."""
+    kind, rom_size, ram_size = data[0x147], data[0x148], data[0x149]
+    if kind not in _TYPES:
+        name = f" ({_OTHER_TYPES[kind]})" if kind in _OTHER_TYPES else ""
+        raise BadDataError(
+            f"ROM {path}: cartridge type {kind:02X}{name} is not played, only those without a memory "
+            f"controller or with MBC1, MBC2, MBC3 or MBC5; {_REMEDY}"
+        )
+    if rom_size > 8:
+        raise BadDataError(f"ROM {path}: its header says ROM size {rom_size:02X}, of 00 to 08; {_REMEDY}")
+    if ram_size > 5:
+        raise BadDataError(f"ROM {path}: its header says RAM size {ram_size:02X}, of 00 to 05; {_REMEDY}")
+    if len(data) % _BANK:
+        raise BadDataError(
+            f"ROM {path}: {len(data)} bytes are no whole number of banks of {_BANK}: "
+            f"it is cut off or something was added; {_REMEDY}"
+        )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from questloop.errors import UsageError
+from questloop.errors import UnavailableError, UsageError
 from questloop.judges.cells import CellPass
 from questloop.judges.ensemble import combine
 from questloop.judges.journal import open_pass
@@ -58,7 +58,8 @@ async def evaluate_epoch(
     id go into the summary's tau and calibration and nowhere else. Killed at any point, the same call goes on;
     under other fingerprints it is refused unless
     `restart`. Without `keep` nothing but the cache of judgements is written: a measurement of the judges.
-    Raises `UnavailableError` where a judge cannot be reached, with what was judged cached.
+    Raises `UnavailableError` where a judge cannot be reached or does not judge, or a segment is left without
+    any score: the pass stays open, with what was judged cached.
     """
     if not segments:
         raise UsageError(f"epoch {epoch} has no segments to judge; run `questloop rollouts` first")
@@ -79,6 +80,8 @@ async def evaluate_epoch(
         sample = [await prepared.get(number) for number in range(min(SAMPLE, len(chosen)))]
         announce(_plan(seats, sample, len(chosen), len(segments), settings.judge_votes))
         await run_lanes(seats, prepared, progress)
+    if keep:
+        _require_scores(seats, chosen)
     scores = [
         combine(
             info.segment_id,
@@ -107,6 +110,23 @@ async def evaluate_epoch(
         store.put(keys.evaluation(epoch), summary.model_dump_json(indent=1).encode() + b"\n", durable=True),
     )
     return Result(summary, (*written, *(judged.objects if judged else ())))
+
+
+def _require_scores(seats: Sequence[Seat], chosen: Sequence[SegmentInfo]) -> None:
+    """Leave the pass open where a judge gave no score at all, or a segment got none of any judge."""
+    for seat in seats:
+        seat.require_a_score()
+    bare = [
+        info.segment_id for info in chosen if not any(seat.answers[info.segment_id].quorum for seat in seats)
+    ]
+    if bare:
+        reasons = Counter(
+            vote.invalid.value for seat in seats for vote in seat.answers[bare[0]].votes if vote.invalid
+        )
+        raise UnavailableError(
+            f"{len(bare)} of {len(chosen)} segments got no score of any judge, {bare[0]} for "
+            f"{', '.join(reasons)}; what was judged is kept, the same command asks for the rest"
+        )
 
 
 def _plan(seats: Sequence[Seat], sample: Sequence[Case], chosen: int, available: int, votes: int) -> str:

@@ -6,13 +6,13 @@ is the cache of every later one.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from questloop.errors import BadDataError, UsageError
 from questloop.judges.scores import JudgeScores
-from questloop.judges.votes import TRANSPORT
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion
+from questloop.storage.sealed import reason_of, seal, unseal
 from questloop.storage.store import NotFound, Store
 
 
@@ -25,24 +25,29 @@ class Journal:
         listing = store.list(keys.judgement_prefix(folder, judge, fingerprint))
         self._done = {entry.key.rpartition("/")[2].removesuffix(".json") for entry in listing}
 
-    def __contains__(self, content: str) -> bool:
-        return content in self._done
+    def find(self, content: str) -> JudgeScores | None:
+        """The answer to the prompt of that hash; None: it is to be asked for.
 
-    def read(self, content: str) -> JudgeScores:
-        """The answer to the prompt of that hash."""
-        key = keys.judgement(*self._place, content)
+        One of an earlier release without some of its votes, or one that was changed, is asked for again.
+        """
+        if content not in self._done:
+            return None
         try:
-            return JudgeScores.model_validate_json(self._store.get(key))
-        except ValidationError:
-            raise BadDataError(f"{key}: not a judgement; delete it and judge again") from None
+            answer = unseal(self._store.get(keys.judgement(*self._place, content)), JudgeScores)
+        except (NotFound, ValueError):
+            return None
+        return answer if _is_whole(answer) else None
 
     def write(self, content: str, scores: JudgeScores) -> None:
-        """Keep an answer, unless asking again could mend it: no quorum because requests failed."""
-        if not scores.quorum and any(vote.invalid in TRANSPORT for vote in scores.votes):
+        """Keep an answer whose votes all count. What is missing in another one, a later pass asks for."""
+        if not _is_whole(scores):
             return
-        key = keys.judgement(*self._place, content)
-        self._store.put(key, scores.model_dump_json().encode())
+        self._store.put(keys.judgement(*self._place, content), seal(scores))
         self._done.add(content)
+
+
+def _is_whole(answer: JudgeScores) -> bool:
+    return all(vote.invalid is None for vote in answer.votes)
 
 
 class PassRecord(BaseModel):
@@ -64,11 +69,16 @@ def open_pass(store: Store, epoch: int, fingerprints: dict[str, str], restart: b
     key = keys.judge_pass(epoch)
     record = PassRecord(epoch=epoch, fingerprints=fingerprints)
     try:
-        begun = PassRecord.model_validate_json(store.get(key))
+        begun = unseal(store.get(key), PassRecord)
     except NotFound:
         begun = None
-    except ValidationError:
-        raise BadDataError(f"{key}: not a judge pass; use --restart to begin anew") from None
+    except ValueError as error:
+        if not restart:
+            raise BadDataError(
+                f"{key}: not a judge pass ({reason_of(error)}); begin it anew by "
+                f"`questloop evaluate --epoch {epoch} --restart`"
+            ) from None
+        begun = PassRecord(epoch=epoch, fingerprints={})
     if begun is not None and begun.fingerprints != fingerprints and not restart:
         changed = ", ".join(
             f"{name} was {begun.fingerprints.get(name)} and is {fingerprints.get(name)}"
@@ -77,9 +87,9 @@ def open_pass(store: Store, epoch: int, fingerprints: dict[str, str], restart: b
         )
         raise UsageError(
             f"epoch {epoch} was judged under another fingerprint (rubric, model or votes): {changed}; "
-            "go back to the old settings, or judge it anew by `questloop evaluate --restart`"
+            f"go back to the old settings, or judge it anew by `questloop evaluate --epoch {epoch} --restart`"
         )
     if begun != record:
         if begun is not None:
             store.delete([keys.scores(epoch), keys.evaluation(epoch)])
-        store.put(key, record.model_dump_json().encode())
+        store.put(key, seal(record))

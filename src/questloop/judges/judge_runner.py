@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -12,8 +13,8 @@ from questloop.judges import quest, rules
 from questloop.judges.journal import Journal
 from questloop.judges.request import Case, content_hash, judge_fingerprint, messages
 from questloop.judges.rubric import Judge
-from questloop.judges.scores import InvalidReason, JudgeScores
-from questloop.judges.votes import DETERMINISTIC_PREFIX, TRANSPORT, Voter, seeds_of
+from questloop.judges.scores import JudgeScores
+from questloop.judges.votes import DETERMINISTIC_PREFIX, OUTAGE, TRANSPORT, Voter, seeds_of
 from questloop.llm.client import ChatClient
 from questloop.llm.reply import ChatError, FailureReason
 from questloop.llm.routes import Route
@@ -42,6 +43,8 @@ class Seat:
     _asked: list[Case] = field(default_factory=list, init=False)
     _silent: int = field(default=0, init=False)
     """judgements in a row that no request answered"""
+    _useless: int | None = field(default=0, init=False)
+    """judgements before the first valid vote; None: there was one"""
 
     @classmethod
     def take(cls, judge: Judge, store: Store, folder: str, client: ChatClient, votes: int, seed: int) -> Seat:
@@ -75,36 +78,43 @@ class Seat:
 
         workers = min(2 * self.voter.client.settings.llm_concurrency, len(cases) - 1)
         await run_all(work() for _ in range(workers))
-        await self._ask_again()
+        await self._ask_again(workers)
 
-    async def _ask_again(self) -> None:
-        """Ask once more where the connection broke, and raise where the judge is away still.
+    async def _ask_again(self, workers: int) -> None:
+        """Ask once more where there was no quorum, and raise where the judge is away still.
 
-        An outage too short to end the pass, or at its end, must not leave segments without scores.
+        An outage too short to end the pass, or at its end, must not leave anything without a score.
         """
-        for case in [case for case in self._asked if _is_cut_off(self.answers[case.segment_id])]:
-            await self._judge(case)
-            if _is_cut_off(self.answers[case.segment_id]):
-                await self._require_there()
+        again = iter([case for case in self._asked if not self.answers[case.segment_id].quorum])
 
-    async def _require_there(self) -> None:
-        try:
-            await self.voter.client.models(self.judge.role)
-        except ChatError as error:
-            if error.reason in (FailureReason.CONNECTION, FailureReason.UNREACHABLE):
-                raise UnavailableError(
-                    f"{self.judge.name} judge ({self.route.model}): {error}; "
-                    "what was judged is kept, the same command goes on"
-                ) from None
+        async def work() -> None:
+            for case in again:
+                await self._judge(case)
+
+        await run_all(work() for _ in range(max(1, workers)))
+        for answer in self.answers.values():
+            if not answer.quorum and any(vote.invalid in OUTAGE for vote in answer.votes):
+                raise self._away(answer)
+        if self.answers and not self._scored and all(_unanswered(each) for each in self.answers.values()):
+            raise self._away(next(iter(self.answers.values())))
+
+    @property
+    def _scored(self) -> bool:
+        return any(answer.quorum for answer in self.answers.values())
 
     async def _judge(self, case: Case) -> None:
         content = content_hash(self.judge, case, self.route.images)
-        if content in self.journal:
-            self.answers[case.segment_id] = await asyncio.to_thread(self.journal.read, content)
+        known = await asyncio.to_thread(self.journal.find, content)
+        if known is not None:
+            self.answers[case.segment_id] = known
             return
-        self._asked.append(case)
+        if case.segment_id not in self.answers:
+            self._asked.append(case)
         prompt = await asyncio.to_thread(messages, self.judge, case, self.route.images)
-        answer = await self.voter.ask(prompt)
+        try:
+            answer = await self.voter.ask(prompt)
+        except ChatError as error:
+            raise self._ended(str(error)) from None
         self._measure(answer)
         self._listen(answer)
         await asyncio.to_thread(self.journal.write, content, answer)
@@ -118,23 +128,49 @@ class Seat:
 
     def _listen(self, answer: JudgeScores) -> None:
         """Raise where the judge is gone or was never there, rather than fill a pass with invalid votes."""
+        self._silent = self._silent + 1 if _unanswered(answer) else 0
+        if answer.valid:
+            self._useless = None
+        elif self._useless is not None:
+            self._useless += 1
+        if self._silent:
+            misconfigured = answer.votes[-1].invalid in MISCONFIGURED and not self.answers
+            if misconfigured or self._silent >= GIVE_UP_AFTER:
+                raise self._away(answer)
+        if self._useless is not None and self._useless >= GIVE_UP_AFTER:
+            raise self._ended(f"its first {self._useless} judgements hold no valid vote ({_example(answer)})")
+
+    def _away(self, answer: JudgeScores) -> UnavailableError:
+        hint = "; LLM_IMAGES=off for a model without vision" if self.judge.pictures else ""
         failed = [vote for vote in answer.votes if vote.invalid in TRANSPORT]
-        self._silent = self._silent + 1 if len(failed) == len(answer.votes) else 0
-        if not self._silent:
-            return
-        misconfigured = failed[-1].invalid in MISCONFIGURED and not self.answers
-        if misconfigured or self._silent >= GIVE_UP_AFTER:
-            hint = "; LLM_IMAGES=off for a model without vision" if self.judge.pictures else ""
-            raise UnavailableError(
-                f"{self.judge.name} judge ({self.route.model}): {failed[-1].reason}{hint}; "
-                "what was judged is kept, the same command goes on"
+        return self._ended(f"{failed[-1].reason}{hint}")
+
+    def _ended(self, why: str) -> UnavailableError:
+        return UnavailableError(
+            f"{self.judge.name} judge ({self.route.model}): {why.rstrip(chr(46))}; "
+            "what was judged is kept, the same command goes on"
+        )
+
+    def require_a_score(self) -> None:
+        """Raise where not one of the answers has a quorum: the model does not judge."""
+        if self.answers and not self._scored:
+            example = _example(next(iter(self.answers.values())))
+            raise self._ended(
+                f"none of its {len(self.answers)} judgements has a majority of valid votes ({example})"
             )
 
 
-def _is_cut_off(answer: JudgeScores) -> bool:
-    """Whether no vote has come because the connection broke."""
-    broken = (InvalidReason.CONNECTION, InvalidReason.UNREACHABLE)
-    return all(vote.invalid in broken for vote in answer.votes)
+def _unanswered(answer: JudgeScores) -> bool:
+    """Whether no request for any of its votes was answered."""
+    return all(vote.invalid in TRANSPORT for vote in answer.votes)
+
+
+def _example(answer: JudgeScores) -> str:
+    """Why votes of an answer do not count, and the words of one."""
+    counts = Counter(vote.invalid.value for vote in answer.votes if vote.invalid)
+    first = next(vote for vote in answer.votes if vote.invalid)
+    told = f": {first.reason[:80]!r}" if first.reason else ""
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items()) + told
 
 
 class Cases:

@@ -99,6 +99,7 @@ async def compare_epoch(
     announce(f"comparing {len(chosen)} pairs x 2 orders x {settings.judge_votes} votes ({seat.route.model})")
     async with Cases(len(asked), make, ahead=2 * client.settings.llm_concurrency) as cases:
         await run_lanes([seat], cases, progress)
+    seat.require_a_score()
     found = [preference(a, b, seat.answers[pair_id(a, b)], seat.answers[pair_id(b, a)]) for a, b in chosen]
     written = store.put(keys.preferences(epoch), to_jsonl(found), durable=True)
     return summarise_pairs(found, outcomes or {}), written

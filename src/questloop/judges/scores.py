@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from questloop.judges.jsonl import from_jsonl, to_jsonl
 from questloop.judges.rubric import Criterion
 from questloop.storage import keys
+from questloop.storage.commit import read_result
+from questloop.storage.keys import Stage
 from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import Store
 
@@ -38,6 +40,7 @@ class InvalidReason(StrEnum):
     CONNECTION = "connection"
     TLS = "tls"
     OVERLOADED = "overloaded"
+    QUOTA = "quota"
     SERVER_ERROR = "server_error"
     AUTH = "auth"
     REFUSED = "refused"
@@ -128,9 +131,10 @@ class Ranks(BaseModel):
 
 
 def read_scores(store: Store, epoch: int) -> list[SegmentScores]:
-    """The scores of a judged epoch; `NotFound` where it was not judged."""
+    """The scores of a judged epoch; `NotFound` where it was not judged, `BadDataError` where they changed."""
     key = keys.scores(epoch)
-    return from_jsonl(SegmentScores, store.get(key), key, "judge the epoch again")
+    data = read_result(store, epoch, Stage.EVALUATE, key)
+    return from_jsonl(SegmentScores, data, key, "judge the epoch again")
 
 
 class ScoreLines(Mapping[str, SegmentScores]):
@@ -145,7 +149,7 @@ class ScoreLines(Mapping[str, SegmentScores]):
         self._key = keys.scores(epoch)
         self._parsed: dict[str, SegmentScores] = {}
         self._lines: dict[str, bytes] = {}
-        for line in store.get(self._key).splitlines():
+        for line in read_result(store, epoch, Stage.EVALUATE, self._key).splitlines():
             found = _SEGMENT_ID.search(line)
             self._lines[found[1].decode() if found else self._parse(line).segment_id] = line
 

@@ -12,14 +12,16 @@ from typing import Any
 from questloop.judges.rubric import MAX_REPLY_TOKENS, TEMPERATURE, Criterion, Judge
 from questloop.judges.scores import InvalidReason, JudgeScores, Tokens, Vote
 from questloop.llm.client import ChatClient, Message
-from questloop.llm.reply import ChatError, Choice, FailureReason, Reply
+from questloop.llm.reply import FINAL, ChatError, Choice, FailureReason, Reply
 from questloop.llm.structured import ParseError, parse_object
 
 DETERMINISTIC_PREFIX = "rule-based"
 REASON_LENGTH = 400
 
 TRANSPORT = frozenset(InvalidReason(reason.value) for reason in FailureReason)
-"""reasons that say nothing about the model's judgement: asking again may help"""
+"""reasons that say nothing about the model's judgement"""
+OUTAGE = TRANSPORT - {InvalidReason.REFUSED, InvalidReason.TOO_LARGE}
+"""those of a server that is away or unwell; what it refuses is a prompt of its own"""
 
 
 def read_vote(choice: Choice, judge: Judge, seed: int, failover_model: str | None = None) -> Vote:
@@ -104,7 +106,7 @@ class Voter:
         self.shared = len(self.seeds) > 1
 
     async def ask(self, messages: Sequence[Message]) -> JudgeScores:
-        """Judge one prompt. Failed requests become invalid votes; only a refused login raises."""
+        """Judge one prompt. Failed requests become invalid votes; `ChatError` where no other would help."""
         votes: list[Vote] = []
         replies: list[Reply] = []
         if self.shared:
@@ -186,7 +188,7 @@ def _deterministic(model: str) -> bool:
 
 
 def _failed(error: ChatError, seed: int) -> Vote:
-    if error.reason in (FailureReason.AUTH, FailureReason.TLS):
+    if error.reason in FINAL:
         raise error
     return Vote(seed=seed, invalid=InvalidReason(error.reason.value), reason=_excerpt(str(error)))
 

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import os
 import ssl
-import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from email.utils import parsedate_to_datetime
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx
 
 from questloop.errors import UsageError
+from questloop.llm.dialect import Dialect
 from questloop.llm.limiter import AdaptiveLimiter
-from questloop.llm.reply import ChatError, Choice, FailureReason, Reply, Usage
+from questloop.llm.reply import ChatError, FailureReason, Reply
 from questloop.llm.retry import RetryPolicy
 from questloop.llm.routes import Role, Route, failover_route, route_of
+from questloop.llm.wire import read_choices, read_document, read_usage
+from questloop.proxies import Proxy, proxy_for, unusable
+from questloop.redaction import hide_bytes
 from questloop.settings import LLMSettings
+from questloop.telemetry.logs import get_logger
 
 MAX_REPLY_BYTES = 1 << 20
 CONNECT_TIMEOUT_S = 10.0
-MAX_RETRY_AFTER_S = 120.0
+LONGEST_PAUSE_S = 120.0
+TELL_AFTER_S = 10.0
+"""waiting for a busy server is told from here on"""
 
+log = get_logger(__name__)
 Message = Mapping[str, Any]
 
 
@@ -64,23 +71,16 @@ class ChatClient:
         self._embedded_url = embedded_url
         self._retry = retry or RetryPolicy()
         self._limiters: dict[str, AdaptiveLimiter] = {}
-        key = settings.llm_api_key
-        self._http = httpx.AsyncClient(
-            headers={
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-                **({"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}),
-            },
-            timeout=httpx.Timeout(settings.llm_timeout_s, connect=CONNECT_TIMEOUT_S, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=4 * settings.llm_concurrency),
-            verify=_tls(settings),
-        )
+        self._dialects: dict[tuple[str, str], Dialect] = {}
+        self._tls = _tls(settings)
+        self._connections: dict[Proxy | None, httpx.AsyncClient] = {}
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._http.aclose()
+        for connections in self._connections.values():
+            await connections.aclose()
 
     def route(self, role: Role) -> Route:
         """Where requests of `role` go."""
@@ -131,36 +131,48 @@ class ChatClient:
         """Names of the models that the server of `role` offers."""
         route = self.route(role)
         document = await self._exchange("GET", route, "/models", None, uuid.uuid4().hex)
-        return [str(item.get("id")) for item in document.get("data", []) if isinstance(item, dict)]
+        listed = document.get("data", document.get("models"))
+        items = listed if isinstance(listed, list) else []
+        return [str(item.get("id") or item.get("name")) for item in items if isinstance(item, dict)]
 
     async def _ask(self, route: Route, body: Mapping[str, Any]) -> Reply:
         loop = asyncio.get_running_loop()
         limiter = self._limiters.setdefault(route.url, AdaptiveLimiter(self.settings.llm_concurrency))
+        dialect = self._dialects.setdefault((route.url, route.model), Dialect())
         request_id = uuid.uuid4().hex
         began = loop.time()
         failures = overloads = 0
+        refusal: ChatError | None = None
         while True:
             async with limiter.slot():
-                sent = loop.time()
+                sent, taken = loop.time(), dialect.taken
+                written = dialect.write(body)
                 try:
-                    document = await self._exchange("POST", route, "/chat/completions", body, request_id)
+                    document = await self._exchange("POST", route, "/chat/completions", written, request_id)
                     reply = _reply(document, route, loop.time() - sent, failures + overloads + 1, request_id)
                 except ChatError as error:
                     failure = error
                 else:
+                    dialect.worked(taken)
                     limiter.succeeded()
                     self._count(reply)
                     return reply
             self.stats.failures[failure.reason] += 1
+            if dialect.refused(failure, written, taken):
+                refusal = refusal or failure
+                continue
             overloaded = failure.reason is FailureReason.OVERLOADED
             overloads += overloaded
             failures += not overloaded
             wait = self._retry.delay(failure, failures, overloads, loop.time() - began)
             if overloaded:
-                limiter.overloaded(sent, failure.retry_after_s or wait or 0.0)
+                limiter.overloaded(sent, min(failure.retry_after_s or wait or 0.0, LONGEST_PAUSE_S))
             if wait is None:
-                raise failure
+                # Of what was tried in vain, the answer to the request as it was meant says most.
+                raise refusal if refusal and failure.reason is FailureReason.REFUSED else failure
             self.stats.retries += 1
+            if wait > TELL_AFTER_S:
+                log.warning("the server is busy", wait_s=round(wait), said=str(failure))
             await asyncio.sleep(wait)
 
     async def _exchange(
@@ -168,10 +180,28 @@ class ChatClient:
     ) -> dict[str, Any]:
         """One attempt; its whole duration is bounded, however slowly bytes drip in."""
         url = route.url + path
+        proxy = proxy_for(url)
+        try:
+            return await self._attempt(method, route, url, body, request_id, proxy)
+        except ChatError as error:
+            raise _through(proxy, error) from None
+
+    async def _attempt(
+        self,
+        method: str,
+        route: Route,
+        url: str,
+        body: Mapping[str, Any] | None,
+        request_id: str,
+        proxy: Proxy | None,
+    ) -> dict[str, Any]:
+        address = f"{url}?{route.query}" if route.query else url
         try:
             async with (
                 asyncio.timeout(self.settings.llm_timeout_s),
-                self._http.stream(method, url, json=body, headers={"X-Request-Id": request_id}) as response,
+                self._connect(proxy, url).stream(
+                    method, address, json=body, headers={"X-Request-Id": request_id}, auth=route.login
+                ) as response,
             ):
                 raw = await _read(response, url)
         except httpx.ConnectTimeout as error:
@@ -181,9 +211,35 @@ class ChatClient:
                 FailureReason.TIMEOUT,
                 f"{url}: no answer within LLM_TIMEOUT_S={self.settings.llm_timeout_s:g}",
             ) from None
-        except httpx.TransportError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise _transport_error(url, error) from None
-        return _document(response, raw, url)
+        return read_document(response, hide_bytes(raw), url)
+
+    def _connect(self, proxy: Proxy | None, url: str) -> httpx.AsyncClient:
+        """Kept connections, those by a proxy apart; the environment's proxies are read by `proxies` alone."""
+        if proxy not in self._connections:
+            settings = self.settings
+            key = settings.llm_api_key
+            try:
+                self._connections[proxy] = httpx.AsyncClient(
+                    headers={
+                        "Accept": "application/json",
+                        "Accept-Encoding": "identity",
+                        **({"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}),
+                    },
+                    timeout=httpx.Timeout(settings.llm_timeout_s, connect=CONNECT_TIMEOUT_S, pool=None),
+                    limits=httpx.Limits(
+                        max_connections=None, max_keepalive_connections=4 * settings.llm_concurrency
+                    ),
+                    verify=self._tls,
+                    trust_env=False,
+                    proxy=proxy.url if proxy else None,
+                )
+            except (ImportError, ValueError, httpx.InvalidURL) as error:
+                assert proxy is not None
+                why = "SOCKS needs `pip install 'httpx[socks]'`" if isinstance(error, ImportError) else error
+                raise unusable(proxy, urlsplit(url).hostname or "", str(why)) from None
+        return self._connections[proxy]
 
     def _count(self, reply: Reply) -> None:
         self.stats.requests += 1
@@ -192,14 +248,15 @@ class ChatClient:
         self.stats.cached_tokens += reply.usage.cached or 0
 
 
-def _tls(settings: LLMSettings) -> ssl.SSLContext | bool:
+def _tls(settings: LLMSettings) -> ssl.SSLContext:
     bundle = settings.llm_ca_bundle
-    if bundle is None:
-        return True
     try:
+        if bundle is None:
+            return httpx.create_ssl_context(trust_env=True)
         return ssl.create_default_context(cafile=str(bundle))
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"LLM_CA_BUNDLE={bundle}: not a readable PEM file: {error}") from None
+        name = f"LLM_CA_BUNDLE={bundle}" if bundle else f"SSL_CERT_FILE={os.environ.get('SSL_CERT_FILE')}"
+        raise UsageError(f"{name}: not a readable PEM file: {error}") from None
 
 
 async def _read(response: httpx.Response, url: str) -> bytes:
@@ -213,7 +270,7 @@ async def _read(response: httpx.Response, url: str) -> bytes:
     return b"".join(chunks)
 
 
-def _transport_error(url: str, error: httpx.TransportError) -> ChatError:
+def _transport_error(url: str, error: Exception) -> ChatError:
     text = str(error) or type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return ChatError(
@@ -221,93 +278,26 @@ def _transport_error(url: str, error: httpx.TransportError) -> ChatError:
         )
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return ChatError(FailureReason.UNREACHABLE, f"{url}: cannot connect ({text}); is the server running?")
+    if isinstance(error, httpx.DecodingError):
+        return ChatError(FailureReason.MALFORMED, f"{url}: reply cannot be unpacked ({text})")
     return ChatError(FailureReason.CONNECTION, f"{url}: {text}")
 
 
-def _document(response: httpx.Response, raw: bytes, url: str) -> dict[str, Any]:
-    status = response.status_code
-    if status != 200:
-        raise _status_error(response, raw, url)
-    kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
-        raise ChatError(
-            FailureReason.CONTENT_TYPE, f"{url}: answered {kind or 'no content type'}, not JSON", status
-        )
-    try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise ChatError(FailureReason.MALFORMED, f"{url}: reply is not whole JSON", status) from None
-    if not isinstance(document, dict):
-        raise ChatError(FailureReason.MALFORMED, f"{url}: reply is not a JSON object", status)
-    return document
-
-
-def _status_error(response: httpx.Response, raw: bytes, url: str) -> ChatError:
-    status = response.status_code
-    excerpt = " ".join(raw[:300].decode("utf-8", "replace").split())
-    message = f"{url}: HTTP {status} {excerpt}".rstrip()
-    if status in (429, 503):
-        return ChatError(FailureReason.OVERLOADED, message, status, _retry_after(response))
-    if status in (408, 425) or status >= 500:
-        return ChatError(FailureReason.SERVER_ERROR, message, status)
-    if status in (401, 403):
-        return ChatError(FailureReason.AUTH, f"{message}; set LLM_API_KEY", status)
-    return ChatError(FailureReason.REFUSED, message, status)
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds of a Retry-After header, which holds a number or a date."""
-    value = response.headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
-            return None
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else None
+def _through(proxy: Proxy | None, error: ChatError) -> ChatError:
+    """The error of a request that a proxy may have spoilt says so."""
+    if proxy is not None and error.reason not in (FailureReason.QUOTA, FailureReason.TOO_LARGE):
+        error.args = (f"{error} (asked by the proxy {proxy}; NO_PROXY names hosts to reach without it)",)
+    return error
 
 
 def _reply(
     document: Mapping[str, Any], route: Route, latency_s: float, attempts: int, request_id: str
 ) -> Reply:
-    try:
-        choices = tuple(_choice(item) for item in document["choices"])
-    except (KeyError, TypeError):
-        choices = ()
-    if not choices:
-        raise ChatError(FailureReason.MALFORMED, f"{route.url}: reply has no choices")
     return Reply(
-        choices=choices,
+        choices=read_choices(document, route.url),
         model=str(document.get("model") or route.model),
-        usage=_usage(document),
+        usage=read_usage(document),
         latency_s=latency_s,
         attempts=attempts,
         request_id=request_id,
     )
-
-
-def _choice(item: Mapping[str, Any]) -> Choice:
-    content = item["message"]["content"]
-    return Choice(
-        text=content if isinstance(content, str) else "", finish_reason=str(item.get("finish_reason") or "")
-    )
-
-
-def _usage(document: Mapping[str, Any]) -> Usage:
-    usage = document.get("usage")
-    if not isinstance(usage, dict):
-        return Usage()
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    return Usage(
-        prompt=_tokens(usage.get("prompt_tokens")) or 0,
-        completion=_tokens(usage.get("completion_tokens")) or 0,
-        cached=_tokens(cached),
-    )
-
-
-def _tokens(value: Any) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None

@@ -50,6 +50,7 @@ class FailureReason(StrEnum):
     CONNECTION = "connection"
     TLS = "tls"
     OVERLOADED = "overloaded"
+    QUOTA = "quota"
     SERVER_ERROR = "server_error"
     AUTH = "auth"
     REFUSED = "refused"
@@ -70,6 +71,10 @@ TRANSIENT = frozenset(
 )
 
 
+FINAL = frozenset({FailureReason.AUTH, FailureReason.TLS, FailureReason.QUOTA})
+"""what no other request to the same server would mend"""
+
+
 class ChatError(UnavailableError):
     """A request failed for good."""
 
@@ -79,11 +84,14 @@ class ChatError(UnavailableError):
         message: str,
         status: int | None = None,
         retry_after_s: float | None = None,
+        said: str = "",
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.status = status
         self.retry_after_s = retry_after_s
+        self.said = said
+        """the server's words in lower case, longer than the message"""
 
     @property
     def transient(self) -> bool:

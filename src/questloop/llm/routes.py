@@ -10,11 +10,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from urllib.parse import urlsplit
 
 from questloop.errors import UsageError
+from questloop.llm.endpoint import Endpoint, read_endpoint
 from questloop.settings import LLMBackend, LLMSettings
 
 
@@ -40,6 +41,8 @@ class Role(StrEnum):
         except ValueError:
             raise UsageError(f"role {name!r} is unknown; one of {', '.join(cls)}, rules") from None
 
+
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 GATEWAY_PATHS = {
     Role.STATE: "/judge/state",
@@ -70,6 +73,15 @@ class Route:
     model: str
     images: bool
     """whether the model takes pictures"""
+    query: str = field(default="", repr=False)
+    """goes with every request"""
+    login: tuple[str, str] | None = field(default=None, repr=False)
+    """user and password of the server, which never stand in `url`"""
+
+    @classmethod
+    def to(cls, role: Role, endpoint: Endpoint, model: str, images: bool) -> Route:
+        """The route to a model at `endpoint`."""
+        return cls(role, endpoint.url, model, images, endpoint.query, endpoint.login)
 
 
 def route_of(role: Role, settings: LLMSettings, embedded_url: str | None = None) -> Route:
@@ -83,9 +95,10 @@ def route_of(role: Role, settings: LLMSettings, embedded_url: str | None = None)
             raise UsageError(
                 "LLM_BACKEND=embedded: the local server is not running; set LLM_ENDPOINT to use another"
             )
-        return Route(role, _checked("embedded", embedded_url), EMBEDDED_MODELS[role], images=True)
+        endpoint = read_endpoint("the embedded server", embedded_url)
+        return Route.to(role, endpoint, EMBEDDED_MODELS[role], images=True)
     model = model_of(role, settings)
-    return Route(role, _base_url(role, model, settings), model, settings.llm_images)
+    return Route.to(role, _endpoint(role, model, settings), model, settings.llm_images)
 
 
 def model_of(role: Role, settings: LLMSettings) -> str:
@@ -102,33 +115,34 @@ def failover_route(route: Route, settings: LLMSettings) -> Route | None:
     model = settings.llm_failover_model
     if model is None or model == route.model or settings.backend is LLMBackend.EMBEDDED:
         return None
-    return Route(route.role, _base_url(route.role, model, settings), model, route.images)
+    return Route.to(route.role, _endpoint(route.role, model, settings), model, route.images)
 
 
-def _base_url(role: Role, model: str, settings: LLMSettings) -> str:
+def _endpoint(role: Role, model: str, settings: LLMSettings) -> Endpoint:
     match settings.backend:
         case LLMBackend.DIRECT:
             if not settings.llm_namespace:
                 raise UsageError(
                     "LLM_BACKEND=direct needs LLM_NAMESPACE, the namespace of the model services"
                 )
-            return f"https://{model}-kserve-workload-svc.{settings.llm_namespace}.svc.cluster.local:8000/v1"
+            for name in (model, settings.llm_namespace):
+                if not _LABEL.fullmatch(name):
+                    raise UsageError(
+                        f"LLM_BACKEND=direct: {name!r} is no name of a Kubernetes service or namespace; "
+                        "set LLM_MODEL_STATE, _PUZZLE, _VISION and LLM_NAMESPACE to those of the cluster"
+                    )
+            service = f"{model}-kserve-workload-svc.{settings.llm_namespace}.svc.cluster.local"
+            return Endpoint(f"https://{service}:8000/v1")
         case LLMBackend.GATEWAY:
             if not settings.llm_gateway_url:
                 raise UsageError(
                     "LLM_BACKEND=gateway needs LLM_GATEWAY_URL, for example https://gateway.example"
                 )
-            return _checked("LLM_GATEWAY_URL", settings.llm_gateway_url) + GATEWAY_PATHS[role] + "/v1"
+            gateway = read_endpoint("LLM_GATEWAY_URL", settings.llm_gateway_url, gateway=True)
+            return replace(gateway, url=f"{gateway.url}{GATEWAY_PATHS[role]}/v1")
         case _:
             if not settings.llm_endpoint:
                 raise UsageError(
                     "LLM_BACKEND=endpoint needs LLM_ENDPOINT, for example http://127.0.0.1:8000/v1"
                 )
-            return _checked("LLM_ENDPOINT", settings.llm_endpoint)
-
-
-def _checked(name: str, url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{name}={url!r}: not an http(s) URL, for example http://127.0.0.1:8000/v1")
-    return url.rstrip("/")
+            return read_endpoint("LLM_ENDPOINT", settings.llm_endpoint)

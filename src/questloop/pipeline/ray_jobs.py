@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import SecretStr
-
 from questloop import settings as settings_module
 from questloop.errors import BadDataError, MissingExtraError, QuestloopError, UnavailableError
 from questloop.exit_codes import ExitCode
+from questloop.redaction import shown
 from questloop.storage.commit import read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
@@ -215,27 +214,23 @@ def connect(address: str) -> JobSubmissionClient:
 
 def forwarded(environment: Mapping[str, str]) -> dict[str, str]:
     """The settings in `environment` that go with a job: a job's environment is shown on Ray's dashboard, so
-    secrets never do, and RAY_ADDRESS is the cluster's own.
+    secrets never do, nor does an address with a password in it, and RAY_ADDRESS is the cluster's own.
 
     >>> forwarded({"EPOCH_STEPS": "4096", "S3_SECRET_KEY": "x", "RAY_ADDRESS": "y", "HOME": "/root"})
     {'EPOCH_STEPS': '4096'}
     """
-    return {name: value for name, value in environment.items() if name in _forwardable()}
+    known = _forwardable()
+    return {name: value for name, value in environment.items() if name in known and shown(value) == value}
 
 
 def _forwardable() -> set[str]:
-    fields: Iterator[tuple[str, Any]] = (
-        item
+    names = {
+        name
         for group in settings_module.GROUPS
         if group not in (settings_module.FleetSettings, settings_module.TelemetrySettings)
-        for item in group.model_fields.items()
-    )
-    names = {name.upper() for name, field in fields if SecretStr not in _types(field.annotation)}
-    return names - {"RAY_ADDRESS", "EPOCH"}
-
-
-def _types(annotation: Any) -> tuple[Any, ...]:
-    return (annotation, *getattr(annotation, "__args__", ()))
+        for name in group.model_fields
+    }
+    return {name.upper() for name in names - settings_module.secret_names()} - {"RAY_ADDRESS", "EPOCH"}
 
 
 def _may_succeed(details: JobDetails | None) -> bool:

@@ -18,7 +18,7 @@ from questloop.pipeline.context import Context
 from questloop.pipeline.judging import judge_epoch
 from questloop.report.films import film_best
 from questloop.storage import keys
-from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit
+from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit, read_result
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
 from questloop.telemetry import metrics
@@ -49,7 +49,7 @@ def rollouts(
         return done
     plan = plan_epoch(context, epoch)
     report = trainer.run_epoch(plan, progress, announce)
-    context.lease.check()
+    context.lease.renew()
     commit = commit_stage(
         context.store, epoch, Stage.ROLLOUTS, context.fence, report.objects, info=report.to_json()
     )
@@ -99,18 +99,19 @@ def evaluate(
 ) -> Commit:
     """Have the judges score the epoch's segments.
 
-    `restart` judges anew under the judges in force what was judged under others; `UsageError` where a reward
-    model was learned from those scores already.
+    `restart` judges anew under the judges in force what was judged under others, and asks again where no
+    majority of votes counted; `UsageError` where a reward model was learned from those scores already.
     """
     store, settings = context.store, context.settings
     done = read_commit(store, epoch, Stage.EVALUATE)
-    if done is not None and not restart:
+    barren = done is not None and not done.info.get("judged")  # earlier releases committed that
+    if done is not None and not restart and not barren:
         return done
     _needs(store, epoch, Stage.ROLLOUTS, "rollouts")
-    if restart:
+    if restart or barren:
         _withdraw_scores(store, epoch)
     result = judge_epoch(settings, store, epoch, restart=restart, progress=progress, announce=announce)
-    context.lease.check()
+    context.lease.renew()
     summary = result.summary.model_dump(mode="json")
     return commit_stage(store, epoch, Stage.EVALUATE, context.fence, result.objects, info=summary)
 
@@ -145,7 +146,8 @@ def reward_model(
     previous = None
     if earlier:
         key = keys.reward_model(earlier[-1])
-        previous = RewardModel.load(store.get(key), key, OBSERVATION_VERSION)
+        data = read_result(store, earlier[-1], Stage.REWARD_MODEL, key)
+        previous = RewardModel.load(data, key, OBSERVATION_VERSION)
     newest = judged[-REWARD_MODEL_EPOCHS:]
     model, report = train_reward_model(
         scored_segments(store, newest),
@@ -159,7 +161,7 @@ def reward_model(
     )
     metrics.reward_model_accuracy.set(report.accuracy.value)
     metrics.reward_drift.set(report.drift)
-    context.lease.check()
+    context.lease.renew()
     written = store.put(keys.reward_model(epoch), model.to_bytes(), durable=True)
     info = report.to_json() | {"learned_from": scores_of(store, newest)}
     return commit_stage(store, epoch, Stage.REWARD_MODEL, context.fence, [written], info=info)

@@ -170,8 +170,9 @@ class ReturnScale:
         return {"carry": self._carry.copy(), **self._moments.state_dict()}
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
-        """Take over what `state_dict` gave."""
-        self._carry = state["carry"].copy()
+        """Take over what `state_dict` gave; other slots than those begin with a return of 0."""
+        carry = state["carry"]
+        self._carry = carry.copy() if carry.shape == self._carry.shape else np.zeros_like(self._carry)
         self._moments.load_state_dict(state)
 
 

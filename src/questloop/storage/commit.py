@@ -11,14 +11,15 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from questloop.errors import BadDataError
 from questloop.storage import keys
 from questloop.storage.keys import Stage
 from questloop.storage.lease import LeaseLost, is_superseded
 from questloop.storage.schema import NEWEST, SchemaVersion
-from questloop.storage.store import AlreadyExists, NotFound, Store, StoredObject
+from questloop.storage.sealed import reason_of, seal, unseal
+from questloop.storage.store import AlreadyExists, NotFound, Store, StoredObject, sha256_hex
 
 
 class CommittedObject(BaseModel):
@@ -79,7 +80,7 @@ def commit_stage(
     if is_superseded(store, fence):
         raise LeaseLost(f"commit of epoch {epoch} {stage}: fence {fence} was taken over by a newer writer")
     try:
-        store.put_if_absent(keys.commit(epoch, stage), to_json(commit))
+        store.put_if_absent(keys.commit(epoch, stage), seal(commit, indent=1))
     except AlreadyExists:
         standing = read_commit(store, epoch, stage)
         # After a lost reply the retry meets its own commit.
@@ -97,13 +98,35 @@ def read_commit(store: Store, epoch: int, stage: Stage) -> Commit | None:
     except NotFound:
         return None
     try:
-        return Commit.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise BadDataError(
-            f"{key}: not a commit: {'.'.join(map(str, first['loc']))}: {first['msg']}; "
-            "run `questloop verify` to see what the store holds"
-        ) from None
+        return unseal(data, Commit)
+    except ValueError as error:
+        raise BadDataError(f"{key}: not a commit: {reason_of(error)}; {remedy(epoch)}") from None
+
+
+def read_committed(store: Store, commit: Commit, key: str) -> bytes:
+    """An object as `commit` lists it; `BadDataError` where it is missing, cut off, changed or not listed."""
+    listed = next((item for item in commit.objects if item.key == key), None)
+    if listed is None:
+        where = keys.commit(commit.epoch, commit.stage)
+        raise BadDataError(f"{where}: lists no {key}; {remedy(commit.epoch)}")
+    try:
+        data = store.get(key)
+    except NotFound:
+        raise NotFound(f"store {store.url}: {key} is missing; {remedy(commit.epoch)}") from None
+    if len(data) != listed.size or sha256_hex(data) != listed.sha256:
+        raise BadDataError(f"{key}: cut off or changed since it was committed; {remedy(commit.epoch)}")
+    return data
+
+
+def read_result(store: Store, epoch: int, stage: Stage, key: str) -> bytes:
+    """An object as the stage's commit lists it, or as it stands where the stage is not committed."""
+    commit = read_commit(store, epoch, stage)
+    return store.get(key) if commit is None else read_committed(store, commit, key)
+
+
+def remedy(epoch: int) -> str:
+    """What to do where a committed object of `epoch` is not what it was."""
+    return f"restore it from a copy, or play again from there: `questloop verify --rewind {epoch} --repair`"
 
 
 def committed_epochs(store: Store, stage: Stage) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import secrets
@@ -18,6 +19,8 @@ from questloop.storage.store import AlreadyExists, Entry, NotFound, Store, valid
 
 _STAGED = re.compile(r".*#[0-9a-f]{16}")  # the name of a file that is being written; no key can have it
 _ABANDONED_S = 600  # a put takes seconds
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL)
+_NO_SYNC = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
@@ -33,13 +36,86 @@ class FolderStore(Store):
         self._root = root.absolute()
         self._low_water_mb = low_water_mb
         self.url = str(root)
+        self._links = True
+        self._identity: tuple[int, int] | None = None
 
-    def check(self) -> None:
+    def check(self, *, write: bool = True) -> None:
         with self._explained("open"):
+            if not write:
+                with os.scandir(self._root):
+                    return
             self._root.mkdir(parents=True, exist_ok=True)
-            probe = self._staging(self._root / "probe")
+            self._links = self._has_links()
+            self._identity = self._identify()
+        if not self._links and not self._has_locks():
+            raise UnavailableError(
+                f"store {self.url}: its file system has neither hard links nor locks, without which two "
+                "pipelines could write one run; name a folder elsewhere as STORE_URL, or an S3 server"
+            )
+
+    def _has_links(self) -> bool:
+        """Whether a file can be linked, and a second time not to the same name."""
+        probe, other = (self._staging(self._root / "probe") for _ in range(2))
+        try:
             probe.write_bytes(b"")
-            probe.unlink()
+            os.link(probe, other)
+            with contextlib.suppress(FileExistsError):
+                os.link(probe, other)
+                return False
+            return True
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return False
+        finally:
+            probe.unlink(missing_ok=True)
+            other.unlink(missing_ok=True)
+
+    def _has_locks(self) -> bool:
+        """Whether a second lock of the folder is refused while the first is held."""
+        try:
+            with self._locked():
+                descriptor = os.open(self._root, os.O_RDONLY)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return True
+                finally:
+                    os.close(descriptor)
+        except OSError:
+            pass
+        return False
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the folder's lock, which ends with the process that holds it."""
+        descriptor = os.open(self._root, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _identify(self) -> tuple[int, int]:
+        found = os.stat(self._root)
+        return found.st_dev, found.st_ino
+
+    def _require_there(self) -> None:
+        """Raise where the folder was removed, replaced or unmounted, rather than begin again in a new one."""
+        try:
+            same = self._identity in (None, self._identify())
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise UnavailableError(
+                f"store {self.url}: the folder was removed, replaced or unmounted since it was opened; "
+                "bring it back and run the same command again"
+            )
+        self._identity = self._identity or self._identify()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Another machine may know the folder by another number."""
+        return self.__dict__ | {"_identity": None}
 
     def check_space(self) -> None:
         with self._explained("open"):
@@ -97,6 +173,7 @@ class FolderStore(Store):
         path = self._path(key)
         staged = self._staging(path)
         with self._explained("write", key):
+            self._require_there()
             try:
                 _write(staged, data, durable)
                 self._publish(staged, path, create)
@@ -110,7 +187,13 @@ class FolderStore(Store):
             os.replace(staged, path)
             return
         try:
-            os.link(staged, path)
+            if self._links:
+                os.link(staged, path)
+                return
+            with self._locked():
+                if path.exists():
+                    raise FileExistsError
+                os.replace(staged, path)
         except FileExistsError:
             raise AlreadyExists(f"store {self.url}: {path.relative_to(self._root)} exists") from None
 
@@ -177,5 +260,8 @@ def _fsync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:  # some file systems write names through and cannot be asked to
+            raise
     finally:
         os.close(descriptor)

@@ -20,12 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from questloop.errors import BadDataError, QuestloopError, UsageError
+from questloop.errors import QuestloopError, UsageError
 from questloop.exit_codes import ExitCode
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion
+from questloop.storage.sealed import seal, unseal
 from questloop.storage.store import AlreadyExists, Entry, NotFound, Store
 from questloop.telemetry.logs import get_logger
 
@@ -163,11 +164,17 @@ class Lease:
             self.renew()
 
     def renew(self) -> None:
-        """Write a heartbeat, after an outage continue; `LeaseLost` where a newer writer is there."""
+        """Write a heartbeat, after an outage continue.
+
+        `LeaseLost` where a newer writer is there, or this one's lease is not: the store was emptied. Stages
+        do so before they commit.
+        """
         with self._renewing:
             started = self._clock()
             if not self.trusted:
                 self._continue()
+            if not self._store.exists(keys.lease(self._holder.fence)):
+                self._lose("the store was emptied or replaced while it was written")
             self._put_beat()
             if self._store.exists(keys.lease(self._holder.fence + 1)):
                 self._lose("a newer writer took over")
@@ -188,7 +195,7 @@ class Lease:
     def _put_beat(self, released: bool = False) -> None:
         self._count += 1
         beat = Beat(token=self._holder.token, count=self._count, released=released)
-        self._store.put(keys.lease_beat(self._holder.fence), beat.model_dump_json().encode())
+        self._store.put(keys.lease_beat(self._holder.fence), seal(beat))
 
     def _lose(self, reason: str) -> NoReturn:
         self._lost = reason
@@ -262,8 +269,8 @@ class FencedStore(Store):
         self._lease.check()
         self._store.delete(keys)
 
-    def check(self) -> None:
-        self._store.check()
+    def check(self, *, write: bool = True) -> None:
+        self._store.check(write=write)
 
     def check_space(self) -> None:
         self._store.check_space()
@@ -306,9 +313,11 @@ def _wait_until_free(
     """Return once the writer of `fence` is known to be gone; `LeaseHeld` once it is known to live."""
     holder = _read(store, keys.lease(fence), Holder)
     if holder is None:
-        raise BadDataError(
-            f"{keys.lease(fence)}: cannot be read; delete it if no pipeline runs on {store.url}"
-        )
+        log.warning("the last writer's lease cannot be read; waiting to see whether it lives", fence=fence)
+        holder = Holder(
+            run=run, fence=fence, token="", lease_s=LEASE_S, host="unknown", process="", pid=0,
+            acquired=datetime.now(UTC),
+        )  # fmt: skip
     if holder.run != run:
         raise UsageError(
             f"store {store.url} holds run {holder.run}, not {run}; resume that run, or give another STORE_URL"
@@ -336,7 +345,7 @@ def _wait_until_free(
 
 
 def _create(store: Store, holder: Holder) -> None:
-    data = holder.model_dump_json().encode()
+    data = seal(holder)
     try:
         store.put_if_absent(keys.lease(holder.fence), data)
     except AlreadyExists:
@@ -354,8 +363,8 @@ def _newest_fence(store: Store) -> int:
 
 def _read(store: Store, key: str, model: type[_Document]) -> _Document | None:
     try:
-        return model.model_validate_json(store.get(key))
-    except (NotFound, ValidationError):
+        return unseal(store.get(key), model)
+    except (NotFound, ValueError):
         return None
 
 

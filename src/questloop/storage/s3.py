@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -12,6 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from questloop.errors import UnavailableError, UsageError
+from questloop.proxies import proxy_for, unusable
+from questloop.redaction import shown
 from questloop.settings import StoreSettings
 from questloop.storage.fork import obstore
 from questloop.storage.store import AlreadyExists, Entry, NotFound, Store, valid_key, valid_prefix
@@ -27,6 +31,20 @@ _PATIENT: dict[str, Any] = {
 _BRIEF = {"max_retries": 1, "retry_timeout": timedelta(seconds=4)}
 _PAUSES_S = (0.1, 0.4, 1.6, 6.4)
 _REPEAT_WITHIN_S = 20.0
+_NO_PROXY: dict[str, Any] = {"proxy_url": "http://127.0.0.1:9"}
+"""with the endpoint's host excluded: the library would read the environment where it is given none"""
+_NOT_OF_THE_ENVIRONMENT: dict[str, Any] = {
+    "skip_signature": False,
+    "request_payer": False,
+    "unsigned_payload": False,
+    "conditional_put": "etag",
+}
+"""what AWS_* would set otherwise"""
+_ADVICE = {
+    "RequestTimeTooSkewed": "the clock of this machine or of the server is wrong; set it, by NTP best",
+    "InvalidTokenId": "the session token is of another account; unset AWS_SESSION_TOKEN",
+    "SecondLevelDomainForbidden": "the server wants the bucket in its host name, which Questloop does not do",
+}
 _CREDENTIAL_SOURCES = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -40,20 +58,64 @@ class S3ObjectStore(Store):
 
     def __init__(self, url: str, settings: StoreSettings) -> None:
         parts = urlsplit(url)
+        if "@" in parts.netloc or not re.fullmatch(r"[A-Za-z0-9._-]*", parts.netloc):
+            raise UsageError(
+                f"STORE_URL={shown(url)!r}: "
+                "give s3://bucket/prefix; keys go into S3_ACCESS_KEY and S3_SECRET_KEY"
+            )
         self.url = url
         self._bucket = parts.netloc
         self._prefix = valid_prefix(parts.path.lstrip("/"))
         self._settings = settings
         self._clients: dict[tuple[int, str], Any] = {}
+        self._bulk = True
         _validate(settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return S3ObjectStore, (self.url, self._settings)
 
-    def check(self) -> None:
+    def check(self, *, write: bool = True) -> None:
         for bucket in (self._bucket,) if self._bucket else BUCKETS:
+            client = self._make_client(bucket, _BRIEF)
             with self._explained(bucket):
-                next(obstore().list(self._make_client(bucket, _BRIEF), chunk_size=1), None)
+                next(obstore().list(client, chunk_size=1), None)
+                if write:
+                    self._probe(bucket, client)
+
+    def _probe(self, bucket: str, client: Any) -> None:
+        """Raise `UnavailableError` unless the second of two create-only puts is refused: leases need that."""
+        path = _join(self._prefix, f"probe-{secrets.token_hex(8)}")
+
+        def create() -> None:
+            obstore().put(client, path, b"probe", mode="create", use_multipart=False)
+
+        exceptions = obstore().exceptions
+        try:
+            try:
+                create()
+            except exceptions.BaseError as error:
+                if _is_refusal(error) or "HTTP error" in str(error):
+                    raise
+                obstore().put(client, path, b"probe")  # where this fails too it is not about conditions
+                raise self._unconditional(f"it refuses them: {_reason(str(error))}") from None
+            try:
+                create()
+            except exceptions.AlreadyExistsError:
+                return
+            raise self._unconditional("it writes over what is there")
+        finally:
+            with contextlib.suppress(exceptions.BaseError, FileNotFoundError):
+                self._delete(bucket, [path])
+
+    def _unconditional(self, how: str) -> UnavailableError:
+        return UnavailableError(
+            f"store {self.url} at {self._endpoint}: the server has no conditional writes (If-None-Match), "
+            f"without which two pipelines could write one run; {how}; use a server or a release that has them"
+        )
+
+    @property
+    def _endpoint(self) -> str:
+        return shown(self._settings.s3_endpoint_url or "AWS")
 
     def check_space(self) -> None:
         """S3 has no low-water mark."""
@@ -93,7 +155,18 @@ class S3ObjectStore(Store):
             by_bucket.setdefault(bucket, set()).add(path)
         for bucket, paths in by_bucket.items():
             with self._explained(bucket), contextlib.suppress(FileNotFoundError):
-                _repeat(partial(obstore().delete, self._client(bucket), sorted(paths)))
+                self._delete(bucket, sorted(paths))
+
+    def _delete(self, bucket: str, paths: Sequence[str]) -> None:
+        """In bulk, or one by one where the server does not know that."""
+        try:
+            _repeat(partial(obstore().delete, self._client(bucket), paths))
+        except obstore().exceptions.BaseError as error:
+            if not self._bulk or not re.search(r"\b(400|405|501) ", str(error)):
+                raise
+            self._bulk = False
+            self._clients.clear()
+            _repeat(partial(obstore().delete, self._client(bucket), paths))
 
     def _put(self, key: str, data: bytes, *, create: bool, durable: bool) -> None:
         bucket, path = self._locate(key)
@@ -101,9 +174,29 @@ class S3ObjectStore(Store):
         with self._explained(bucket, key):
             if create:
                 # In one request: parts would be checked one by one.
-                _repeat(partial(put, mode="create", use_multipart=False))
+                self._create(bucket, path, partial(put, mode="create", use_multipart=False))
             else:
                 put()
+
+    def _create(self, bucket: str, path: str, put: Callable[[], object]) -> None:
+        """Put, again where the server answered with a conflict (409) of two writers and kept neither."""
+        exceptions = obstore().exceptions
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                _repeat(put)
+                return
+            except exceptions.AlreadyExistsError:
+                try:
+                    obstore().head(self._client(bucket), path)
+                except FileNotFoundError:
+                    if pause_s is None:
+                        raise
+                else:
+                    raise
+            except exceptions.GenericError as error:
+                if "409 Conflict" not in str(error) or pause_s is None:
+                    raise
+            time.sleep(pause_s)
 
     def _locate(self, key: str) -> tuple[str, str]:
         """The bucket of a key, and its path there."""
@@ -137,23 +230,37 @@ class S3ObjectStore(Store):
 
     def _make_client(self, bucket: str, retry: dict[str, Any]) -> Any:
         settings = self._settings
-        config: dict[str, Any] = {"region": settings.s3_region_name}
+        config: dict[str, Any] = {"region": settings.s3_region_name, "disable_bulk_delete": not self._bulk}
         if settings.s3_endpoint_url:
             config["endpoint"] = settings.s3_endpoint_url.rstrip("/")
             config["virtual_hosted_style_request"] = False
         if settings.s3_access_key and settings.s3_secret_key:
-            config["access_key_id"] = settings.s3_access_key.get_secret_value()
-            config["secret_access_key"] = settings.s3_secret_key.get_secret_value()
+            # As a provider, since with keys alone the library adds AWS_SESSION_TOKEN, which is of others.
+            config["credential_provider"] = _Keys(settings)
+            config |= _NOT_OF_THE_ENVIRONMENT
+        options: dict[str, Any] = {
+            "allow_http": True,
+            "connect_timeout": timedelta(seconds=2),
+            "timeout": timedelta(seconds=4 if retry is _BRIEF else 60),
+        }
         return obstore().store.S3Store(
             bucket,
             **config,
-            client_options={
-                "allow_http": True,
-                "connect_timeout": timedelta(seconds=2),
-                "timeout": timedelta(seconds=4 if retry is _BRIEF else 60),
-            },
+            client_options=options | self._proxy_options(),
             retry_config=retry,
         )
+
+    def _proxy_options(self) -> dict[str, Any]:
+        endpoint = self._settings.s3_endpoint_url
+        if not endpoint:
+            return {}
+        host = urlsplit(endpoint).hostname or ""
+        proxy = proxy_for(endpoint)
+        if proxy is None:
+            return _NO_PROXY | {"proxy_excludes": host}
+        if proxy.url.startswith("socks"):
+            raise unusable(proxy, host, "the store's client has no SOCKS")
+        return {"proxy_url": proxy.url}
 
     @contextlib.contextmanager
     def _explained(self, bucket: str, key: str = "") -> Iterator[None]:
@@ -172,12 +279,13 @@ class S3ObjectStore(Store):
 
     def _unavailable(self, bucket: str, error: Exception) -> UnavailableError:
         detail = str(error)
-        endpoint = self._settings.s3_endpoint_url or "AWS"
-        where = f"store {self.url} at {endpoint}"
+        where = f"store {self.url} at {self._endpoint}"
         if "NoSuchBucket" in detail:
             return UnavailableError(
                 f"{where}: bucket {bucket} does not exist; create it, or set S3_BUCKET_NAME to one that does"
             )
+        if advice := _ADVICE.get(_code(detail)):
+            return UnavailableError(f"{where}: bucket {bucket}: access refused ({_code(detail)}): {advice}")
         if _is_refusal(error):
             return UnavailableError(
                 f"{where}: bucket {bucket}: access refused ({_code(detail)}); "
@@ -188,17 +296,44 @@ class S3ObjectStore(Store):
         )
 
 
+class _Keys:
+    """S3_ACCESS_KEY and S3_SECRET_KEY as the library asks for them."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self._settings = settings
+
+    def __call__(self) -> dict[str, Any]:
+        key, secret = self._settings.s3_access_key, self._settings.s3_secret_key
+        assert key is not None
+        assert secret is not None
+        return {
+            "access_key_id": key.get_secret_value(),
+            "secret_access_key": secret.get_secret_value(),
+            "token": None,
+            "expires_at": None,
+        }
+
+
 def _validate(settings: StoreSettings) -> None:
     endpoint = settings.s3_endpoint_url
     if endpoint is None:
         return
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"S3_ENDPOINT_URL={endpoint!r}: give http://host:port or https://host:port")
+    try:
+        parts = urlsplit(endpoint)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(f"S3_ENDPOINT_URL={shown(endpoint)!r}: give http://host:port or https://host:port")
+    if "@" in parts.netloc or parts.query:
+        raise UsageError(
+            f"S3_ENDPOINT_URL={shown(endpoint)!r}: give the address alone; keys go into S3_ACCESS_KEY and "
+            "S3_SECRET_KEY"
+        )
     if not (settings.s3_access_key and settings.s3_secret_key) and not any(
         map(os.environ.get, _CREDENTIAL_SOURCES)
     ):
-        raise UsageError(f"S3_ENDPOINT_URL={endpoint!r} needs S3_ACCESS_KEY and S3_SECRET_KEY")
+        raise UsageError(f"S3_ENDPOINT_URL={shown(endpoint)!r} needs S3_ACCESS_KEY and S3_SECRET_KEY")
 
 
 def _repeat(ask: Callable[[], object]) -> None:

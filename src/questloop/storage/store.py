@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from questloop.errors import BadDataError, QuestloopError, UsageError
+from questloop.redaction import shown
 from questloop.settings import StoreSettings, load
 
 
@@ -76,8 +77,11 @@ class Store(ABC):
     def _put(self, key: str, data: bytes, *, create: bool, durable: bool) -> None: ...
 
     @abstractmethod
-    def check(self) -> None:
-        """Raise `UnavailableError` or `DiskFullError` at once where the store cannot be used."""
+    def check(self, *, write: bool = True) -> None:
+        """Raise `UnavailableError` or `DiskFullError` at once where the store cannot be used.
+
+        `write`: that it can be written, and that the second of two create-only puts is refused.
+        """
 
     @abstractmethod
     def check_space(self) -> None:
@@ -113,10 +117,11 @@ class Store(ABC):
         return True
 
 
-def open_store(where: StoreSettings | str) -> Store:
+def open_store(where: StoreSettings | str, *, write: bool = True) -> Store:
     """The store at a URL, or the one that the settings name, after a check that it can be used.
 
-    A folder (a plain path or `file:///...`) is made where it is missing. S3 (`s3://bucket/prefix`, or `s3://`
+    Without `write` a store that may only be read serves too. Else a folder (a plain path or `file:///...`) is
+    made where it is missing, and what one writer a run needs is tried. S3 (`s3://bucket/prefix`, or `s3://`
     for one bucket a top-level prefix) is asked once: wrong credentials, a missing bucket and an endpoint that
     does not answer raise `UnavailableError` within seconds.
     """
@@ -131,15 +136,15 @@ def open_store(where: StoreSettings | str) -> Store:
         from questloop.storage.folder import FolderStore
 
         store = FolderStore(folder_path(url), settings.low_water_mb)
-    store.check()
+    store.check(write=write)
     return store
 
 
-def open_existing_store(settings: StoreSettings) -> Store:
+def open_existing_store(settings: StoreSettings, *, write: bool = False) -> Store:
     """As `open_store`, but a folder that is not there is an error and is not made."""
     if not settings.url.startswith("s3://") and not (path := folder_path(settings.url)).is_dir():
         raise UsageError(f"store {path}: no such folder; give the STORE_URL of a run")
-    return open_store(settings)
+    return open_store(settings, write=write)
 
 
 def folder_path(url: str) -> Path:
@@ -150,9 +155,12 @@ def folder_path(url: str) -> Path:
     """
     if "://" not in url:
         return Path(url)
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise UsageError(f"STORE_URL={shown(url)!r}: give a path, file:///path or s3://bucket") from None
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path:
-        raise UsageError(f"STORE_URL={url!r}: give a path, file:///path or s3://bucket")
+        raise UsageError(f"STORE_URL={shown(url)!r}: give a path, file:///path or s3://bucket")
     return Path(unquote(parts.path))
 
 

@@ -11,6 +11,8 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
+from questloop.redaction import HIDDEN, hide
+
 _SECRETS = ("password", "secret", "token", "access_key", "api_key", "authorization")
 
 
@@ -76,7 +78,9 @@ def _number(level: str) -> int:
 def _hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     for name in event:
         if any(word in name.lower() for word in _SECRETS):
-            event[name] = "***"
+            event[name] = HIDDEN
+        elif isinstance(event[name], str):
+            event[name] = hide(event[name])
     return event
 
 

@@ -101,6 +101,8 @@ class QuestPPO(PPO):
 
     last_update: Update
     runners_lost: int = 0
+    first_incarnation: int = 0
+    """of the random streams, above those of a layout before this one"""
     guidance: Guidance | None = None
 
     @classmethod
@@ -197,7 +199,7 @@ class QuestPPO(PPO):
 
     def _call(self, method: str, kwargs: dict[str, Any], ids: list[int]) -> list[Any]:
         if method == "sample":
-            kwargs = kwargs | {"incarnation": self.runners_lost}
+            kwargs = kwargs | {"incarnation": self.first_incarnation + self.runners_lost}
         results = self.env_runner_group.foreach_env_runner(
             method, kwargs=kwargs, remote_worker_ids=ids, local_env_runner=False
         )

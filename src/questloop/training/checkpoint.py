@@ -21,6 +21,8 @@ from safetensors.numpy import load, save
 
 from questloop.errors import BadDataError
 from questloop.storage import keys
+from questloop.storage.commit import read_result
+from questloop.storage.keys import Stage
 from questloop.storage.store import NotFound, Store, StoredObject, sha256_hex
 
 SCHEMA_VERSION = 1
@@ -80,7 +82,7 @@ def read_checkpoint(store: Store, epoch: int, *versions: str) -> Checkpoint:
     """
     where = f"{store.url.rstrip('/')}/{keys.checkpoint_prefix(epoch)}"
     try:
-        state = json.loads(store.get(keys.checkpoint(epoch, STATE)))
+        state = json.loads(read_result(store, epoch, Stage.ROLLOUTS, keys.checkpoint(epoch, STATE)))
         found = state["observation_version"]
         if found not in versions:
             raise BadDataError(

@@ -23,6 +23,8 @@ from questloop.training.autoscale import Layout, choose_layout, machine_cores, m
 
 _OBJECT_STORE_BYTES = 400 * 2**20
 _KNOCK_S = 5.0
+_LONGEST_BASE = 36
+_UNFIT = "too long for Ray's sockets or not ASCII"
 # One thread per runner: emulators fill the cores, and a pool in every process would only fight over them.
 _WORKER_ENV = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
@@ -126,9 +128,11 @@ def start_local(runners: int) -> None:
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if source not in known:
         os.environ["PYTHONPATH"] = os.pathsep.join([source, *filter(None, known)])
+    folder = ray_folder()
     try:
         ray.init(
             address="local",
+            _temp_dir=folder,
             num_cpus=runners,
             object_store_memory=_OBJECT_STORE_BYTES,
             include_dashboard=False,
@@ -138,5 +142,27 @@ def start_local(runners: int) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         raise UnavailableError(
             f"Ray did not start here: {str(error).splitlines()[0]}; look at free memory, at /dev/shm and at "
-            f"{tempfile.gettempdir()}/ray/session_latest/logs"
+            f"{folder or f'{tempfile.gettempdir()}/ray'}/session_latest/logs"
         ) from None
+
+
+def ray_folder() -> str | None:
+    """Where Ray keeps its sockets; None: in its own place below TMPDIR.
+
+    A socket's path has 107 bytes at most, and Ray's names take 68 of them; it takes ASCII only. Where TMPDIR
+    (of Slurm, of macOS) does not fit, a folder of this user below /tmp does.
+    """
+    given = os.environ.get("RAY_TMPDIR")
+    base = given or tempfile.gettempdir()
+    if base.isascii() and len(base) <= _LONGEST_BASE:
+        return None
+    if given:
+        raise UnavailableError(
+            f"RAY_TMPDIR={given}: too long for Ray's sockets or not ASCII; name a short one"
+        )
+    for other in ("/tmp", "/var/tmp", "/dev/shm"):
+        if os.access(other, os.W_OK | os.X_OK):
+            return f"{other}/questloop-ray-{os.getuid()}"
+    raise UnavailableError(
+        f"TMPDIR={base}: too long for Ray's sockets or not ASCII; set TMPDIR to a short path"
+    )

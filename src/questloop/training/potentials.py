@@ -7,6 +7,8 @@ from hashlib import sha256
 from questloop.errors import BadDataError
 from questloop.rewards.shaping import Potential
 from questloop.storage import keys
+from questloop.storage.commit import committed_epochs, remedy
+from questloop.storage.keys import Stage
 from questloop.storage.store import NotFound, Store
 
 
@@ -29,7 +31,9 @@ def find_potential(
             continue
         if sha256(data).hexdigest() == digest:
             return RewardModel.load(data, key, observation_version)
+    learned = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number < epoch]
+    at = learned[-1] if learned else epoch - 1
     raise BadDataError(
         f"no reward model before epoch {epoch} has SHA-256 {digest[:12]}: "
-        f"{keys.reward_model(epoch - 1)} was replaced or is missing; run `questloop reward-model` again"
+        f"{keys.reward_model(at)} was replaced or is missing; {remedy(at)}"
     )

@@ -26,6 +26,7 @@ from questloop.settings import LLMSettings, Settings, load
 from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
 from questloop.telemetry import metrics
+from questloop.telemetry.logs import get_logger
 from questloop.training.algorithm import QuestConfig, QuestPPO, Update
 from questloop.training.autoscale import Layout
 from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpoint, write_checkpoint
@@ -38,6 +39,7 @@ from questloop.training.potentials import find_potential
 from questloop.training.shaper import Shaper
 
 _NO_HASH = "0" * 64
+log = get_logger(__name__)
 
 
 class Trainer:
@@ -188,7 +190,14 @@ class Trainer:
             self._meter.load_state_dict(checkpoint.slots["meter"])
             self._hashes = list(counts["hashes"])
             self._exports.load_state_dict(checkpoint.slots["exports"])
-        # Another number of slots begins new episodes; weights, statistics and counts go on.
+        else:
+            # Another number of slots begins new episodes, with random numbers that none has drawn; weights,
+            # statistics and counts go on.
+            self.algorithm.first_incarnation = plan.epoch << 20
+            log.warning(
+                "another layout than the epoch before: all slots begin new episodes",
+                was=counts["layout"], now=[self.layout.runners, self.layout.slots_per_runner],
+            )  # fmt: skip
 
     def _shaper(self, plan: EpochPlan) -> Shaper:
         potential = find_potential(
