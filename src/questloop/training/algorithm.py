@@ -179,7 +179,8 @@ class QuestPPO(PPO):
         """Results of `method` of every runner, lost ones replaced; and the indices of those."""
         group = self.env_runner_group
         if group.num_remote_env_runners() == 0:
-            return [_unwrap(getattr(self.env_runner, method)(**kwargs))], []
+            local = kwargs | self._incarnation(method)
+            return [_unwrap(getattr(self.env_runner, method)(**local))], []
         kwargs = {
             key: ray.put(value) if isinstance(value, (dict, list, Guidance)) else value
             for key, value in kwargs.items()
@@ -198,12 +199,13 @@ class QuestPPO(PPO):
         return results, lost
 
     def _call(self, method: str, kwargs: dict[str, Any], ids: list[int]) -> list[Any]:
-        if method == "sample":
-            kwargs = kwargs | {"incarnation": self.first_incarnation + self.runners_lost}
         results = self.env_runner_group.foreach_env_runner(
-            method, kwargs=kwargs, remote_worker_ids=ids, local_env_runner=False
+            method, kwargs=kwargs | self._incarnation(method), remote_worker_ids=ids, local_env_runner=False
         )
         return [_unwrap(result) for result in results]
+
+    def _incarnation(self, method: str) -> dict[str, int]:
+        return {"incarnation": self.first_incarnation + self.runners_lost} if method == "sample" else {}
 
     def _restored_runners(self, missing: int) -> list[int]:
         """Ids of runners that came back, once all `missing` ones have."""
