@@ -42,9 +42,9 @@ MEASURES: dict[str, Callable[[Run], float]] = {
     "thousand steps to the first essence": lambda run: (
         run["milestone_steps"].get(GOAL, run["steps"]) / 1000  # the budget where it was never reached
     ),
-    "milestones an episode": milestones_an_episode("planner_off"),
+    "milestones per episode": milestones_an_episode("planner_off"),
     "episodes with the essence": essence_share("planner_off"),
-    "milestones an episode, planner on": milestones_an_episode("planner_on"),
+    "milestones per episode, planner on": milestones_an_episode("planner_on"),
     "episodes with the essence, planner on": essence_share("planner_on"),
 }
 
@@ -188,7 +188,7 @@ _PLOTTED = (
     "milestones in training",
     "rooms in training",
     "thousand steps to the first essence",
-    "milestones an episode",
+    "milestones per episode",
     "episodes with the essence",
 )
 

@@ -150,7 +150,7 @@ class LoopSettings(_Group):
 
     run_hours: float = Field(48, gt=0, description="pipeline run time, hours")
     epoch: int = Field(0, ge=0, description="epoch of a single stage")
-    epoch_steps: int = Field(300_000, ge=1, description="environment steps an epoch")
+    epoch_steps: int = Field(300_000, ge=1, description="environment steps per epoch")
     eval_interval: int = Field(1, ge=1, description="judge every N epochs")
     film_epochs: bool = Field(
         False, description="film each epoch's best episode into the store; needs the extra video"
@@ -164,10 +164,10 @@ class GameSettings(_Group):
     rom_path: Path | None = Field(None, description="the user's ROM; unset: the bundled Mossgrove")
     start_states: str | None = Field(None, description="folder or store URL of start states")
     guide: Path | None = Field(None, description="a guide of your own, Markdown; unset: the game profile's")
-    frame_skip: int = Field(4, ge=1, le=60, description="emulated frames a step")
-    episode_length: int = Field(30_000, ge=1, description="steps an episode")
+    frame_skip: int = Field(4, ge=1, le=60, description="emulated frames per step")
+    episode_length: int = Field(30_000, ge=1, description="steps per episode")
     episode_s: float | None = Field(
-        None, gt=0, description="seconds of the game an episode, in place of EPISODE_LENGTH steps"
+        None, gt=0, description="seconds of the game per episode, in place of EPISODE_LENGTH steps"
     )
 
     @model_validator(mode="after")
@@ -184,7 +184,7 @@ class TrainingSettings(_Group):
     ray_workers: AutoCount = Field(
         "auto", description="environment runners; 0: one that plays in the learner's process"
     )
-    envs_per_worker: AutoInt = Field("auto", description="emulators a runner")
+    envs_per_worker: AutoInt = Field("auto", description="emulators per runner")
     learner_gpus: float = Field(0, ge=0, description="GPUs of the learner")
     observation: Observation = Field(Observation.VECTOR, description="vector (128-D) or visual")
     whiten: bool = Field(False, description="policy and critic see the vector by the first rollout's spread")
