@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,12 @@ from numpy.typing import NDArray
 from questloop.env.slot_report import SlotReport
 from questloop.episodes.boundary import ends_episode
 from questloop.telemetry import metrics
+from questloop.training.epoch_plan import CurvePoint
 from questloop.training.rollout import Rollout
+
+if TYPE_CHECKING:
+    from questloop.planner.copilot import CopilotReport
+    from questloop.training.algorithm import Update
 
 
 class ReturnMeter:
@@ -170,6 +176,57 @@ class Averages:
     def means(self) -> dict[str, float]:
         """All of them."""
         return {name: float(np.mean(values)) for name, values in self._values.items()}
+
+
+@dataclass
+class EpochTally:
+    """What is counted while an epoch runs."""
+
+    step: int
+    updates: int = 0
+    runners_lost: int = 0
+    curve: list[CurvePoint] = field(default_factory=list)
+    milestone_steps: dict[str, int] = field(default_factory=dict)  # at which each was first reached
+    rooms: RoomMeter = field(default_factory=RoomMeter)
+    losses: Averages = field(default_factory=Averages)
+    copilots: dict[str, CopilotReport] = field(default_factory=dict)
+
+    def add(self, update: Update, milestones: tuple[str, ...]) -> None:
+        """Count an update whose samples `rooms` and `copilots` have taken in."""
+        self.step += update.rollout.action.size
+        self.updates += 1
+        self.runners_lost += len(update.lost)
+        self.losses.add(update.statistics)
+        for name, episodes in self.rooms.milestone_counts(milestones).items():
+            if episodes:
+                self.milestone_steps.setdefault(name, self.step)
+        self.curve.append(
+            CurvePoint(
+                step=self.step,
+                return_per_1000_steps=1000 * float(update.rollout.reward.mean(dtype=np.float64)),
+                unique_rooms_per_episode=self.rooms.rooms_per_episode,
+                entropy=update.statistics["entropy"],
+            )
+        )
+
+    def summary(self, milestones: tuple[str, ...]) -> dict[str, Any]:
+        """The fields of an epoch's report that are counted here."""
+        copilots = {name: report.to_json() for name, report in self.copilots.items()}
+        return {
+            "updates": self.updates,
+            "runners_lost": self.runners_lost,
+            "unique_rooms": len(self.rooms.room_steps),
+            "unique_rooms_per_episode": self.rooms.rooms_per_episode,
+            "milestones": self.rooms.milestone_counts(milestones),
+            "milestone_steps": self.milestone_steps,
+            "room_visits": self.rooms.visits(),
+            "curve": tuple(self.curve),
+            "losses": self.losses.means(),
+            "curiosity_mean": self.losses.mean("curiosity_mean"),
+            "shaping_mean": self.losses.mean("shaping_mean"),
+            "planner": copilots.get("takeovers"),
+            "hints": copilots.get("hints"),
+        }
 
 
 def _named(steps: Mapping[int, int]) -> dict[str, int]:

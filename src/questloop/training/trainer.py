@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
 import ray
 import torch
 
@@ -21,7 +19,7 @@ from questloop.errors import UsageError
 from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
 from questloop.game.observation import OBSERVATION_SIZE
-from questloop.planner.copilot import Copilot, CopilotReport
+from questloop.planner.copilot import Copilot
 from questloop.settings import LLMSettings, Settings, load
 from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
@@ -31,8 +29,8 @@ from questloop.training.algorithm import QuestConfig, QuestPPO, Update
 from questloop.training.autoscale import Layout
 from questloop.training.checkpoint import Checkpoint, export_rllib, read_checkpoint, write_checkpoint
 from questloop.training.cluster import quiet_stderr, require_gpu, start_ray
-from questloop.training.epoch_plan import CurvePoint, EpochPlan, EpochProgress, EpochReport, Progress
-from questloop.training.epoch_statistics import Averages, ReturnMeter, RoomMeter, chain_hashes
+from questloop.training.epoch_plan import EpochPlan, EpochProgress, EpochReport, Progress
+from questloop.training.epoch_statistics import EpochTally, ReturnMeter, chain_hashes
 from questloop.training.exports import Exports
 from questloop.training.imitation import demonstrations
 from questloop.training.potentials import find_potential
@@ -85,7 +83,7 @@ class Trainer:
                 announce(line)
         began = time.perf_counter()
         shaper = self._begin(plan)
-        tally = self._tally = _Tally(plan.step_start)
+        tally = self._tally = EpochTally(plan.step_start)
         while tally.step < plan.step_end:
             update = self.algorithm.step_once(self._steps_of_next(plan.step_end - tally.step))
             self._take_in(update)
@@ -308,57 +306,6 @@ class Trainer:
         archive = self._archive.write(self.store, keys.archive(plan.epoch)) if self._archive else []
         written = write_checkpoint(self.store, plan.epoch, checkpoint)
         return [*archive, *written, *export_rllib(self.store, plan.epoch, self.algorithm)]
-
-
-@dataclass
-class _Tally:
-    """What is counted while an epoch runs."""
-
-    step: int
-    updates: int = 0
-    runners_lost: int = 0
-    curve: list[CurvePoint] = field(default_factory=list)
-    milestone_steps: dict[str, int] = field(default_factory=dict)  # at which each was first reached
-    rooms: RoomMeter = field(default_factory=RoomMeter)
-    losses: Averages = field(default_factory=Averages)
-    copilots: dict[str, CopilotReport] = field(default_factory=dict)
-
-    def add(self, update: Update, milestones: tuple[str, ...]) -> None:
-        """Count an update whose samples `rooms` and `copilots` have taken in."""
-        self.step += update.rollout.action.size
-        self.updates += 1
-        self.runners_lost += len(update.lost)
-        self.losses.add(update.statistics)
-        for name, episodes in self.rooms.milestone_counts(milestones).items():
-            if episodes:
-                self.milestone_steps.setdefault(name, self.step)
-        self.curve.append(
-            CurvePoint(
-                step=self.step,
-                return_per_1000_steps=1000 * float(update.rollout.reward.mean(dtype=np.float64)),
-                unique_rooms_per_episode=self.rooms.rooms_per_episode,
-                entropy=update.statistics["entropy"],
-            )
-        )
-
-    def summary(self, milestones: tuple[str, ...]) -> dict[str, Any]:
-        """The fields of an epoch's report that are counted here."""
-        copilots = {name: report.to_json() for name, report in self.copilots.items()}
-        return {
-            "updates": self.updates,
-            "runners_lost": self.runners_lost,
-            "unique_rooms": len(self.rooms.room_steps),
-            "unique_rooms_per_episode": self.rooms.rooms_per_episode,
-            "milestones": self.rooms.milestone_counts(milestones),
-            "milestone_steps": self.milestone_steps,
-            "room_visits": self.rooms.visits(),
-            "curve": tuple(self.curve),
-            "losses": self.losses.means(),
-            "curiosity_mean": self.losses.mean("curiosity_mean"),
-            "shaping_mean": self.losses.mean("shaping_mean"),
-            "planner": copilots.get("takeovers"),
-            "hints": copilots.get("hints"),
-        }
 
 
 def make_planning(
