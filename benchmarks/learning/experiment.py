@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from variants import Variant, vary
 
 from questloop.env.world import game_world, guide_of
 from questloop.game.emulator import Emulator
@@ -69,6 +70,7 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
     profile = profile_for(rom)
     values = {key.lower(): value for key, value in experiment.arms[arm].items()}
     weights, walked = BEGINNINGS | values.pop("starts", {}), values.pop("walked", 0.0)
+    variant = values.pop("variant", None)
     starts = folder / "starts"
     if not starts.exists():
         write_starts(rom, profile, starts, weights, walked)
@@ -81,6 +83,8 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
         ray_workers=workers,
     )
     world = game_world(settings)
+    if variant is not None:
+        world = vary(Variant(variant), world, seed)
     judged = settings.exploration.shaping_coef > 0 or settings.exploration.awr_top_k > 0
     if not judged:
         world = replace(world, recording=None)
@@ -194,6 +198,8 @@ def evaluate(
     planners: dict[str, EmbeddedPlanner | None] = {"planner_off": None}
     if experiment.evaluation.get("planner"):
         planners["planner_on"] = EmbeddedPlanner()
+    if settings.exploration.planner:
+        del planners["planner_off"]  # an agent that was trained with one plays with one
     for name, planner in planners.items():
         player = load_player(context.store, last, seed=settings.loop.seed)
         played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner, guide)

@@ -49,19 +49,13 @@ def main() -> None:
 
 def run_all(todo: list[tuple[str, int]], args: argparse.Namespace) -> int:
     """Run them, at most `--jobs` at once, until they are done or time is up; the number not finished."""
-    import ray
-
-    from questloop.training.cluster import start_local
-
     deadline = time.monotonic() + args.minutes * 60
-    start_local(args.jobs * args.workers)  # one Ray for all: each run is a driver of it
-    address = ray.get_runtime_context().gcs_address
     waiting, running, failed = list(todo), {}, 0
     try:
         while (waiting or running) and time.monotonic() < deadline:
             while waiting and len(running) < args.jobs:
                 run = waiting.pop(0)
-                running[run] = _start(run, args, address)
+                running[run] = _start(run, args)
             for run, process in list(running.items()):
                 if process.poll() is not None:
                     del running[run]
@@ -72,15 +66,14 @@ def run_all(todo: list[tuple[str, int]], args: argparse.Namespace) -> int:
         for process in running.values():
             process.send_signal(signal.SIGKILL)  # an epoch that was cut off is played again
             process.wait()
-        ray.shutdown()
     return len(waiting) + len(running) + failed
 
 
-def _start(run: tuple[str, int], args: argparse.Namespace, address: str) -> subprocess.Popen[bytes]:
+def _start(run: tuple[str, int], args: argparse.Namespace) -> subprocess.Popen[bytes]:
     arm, seed = run
     command = [sys.executable, __file__, "--one", f"{arm}:{seed}", "--workers", str(args.workers)]
     command += ["--experiment", str(args.experiment), "--out", str(args.out), "--work", str(args.work)]
-    environment = os.environ | {"RAY_ADDRESS": address, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     log = (args.out / f"{arm}-{seed}.log").open("ab")
     return subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
 
