@@ -18,7 +18,9 @@ class Variant(StrEnum):
     """What is changed."""
 
     SHUFFLED = "shuffled"
-    """The judges' scores are dealt to other segments and cells before the reward model learns: must not help."""
+    """The judges' scores are dealt to other segments and cells before a reward model learns: must not help."""
+    SEGMENTS = "segments"
+    """The reward model learns from judged segments alone, not from judged cells."""
     POTENTIAL = "potential"
     """The aims' potential is paid, and the policy neither sees the aims nor begins by following them."""
     UNLED = "unled"
@@ -32,6 +34,8 @@ def vary(variant: Variant, world: World, seed: int) -> World:
             rng = np.random.default_rng(seed)
             train.pool = _shuffled(train.pool, rng)  # type: ignore[assignment]
             train.state_pool = _shuffled(train.state_pool, rng)  # type: ignore[assignment]
+        case Variant.SEGMENTS:
+            train.state_pool = lambda states: None  # type: ignore[assignment]
         case Variant.POTENTIAL:
             Aims.seen_by = lambda self, columns: np.zeros((columns.n, AIM_SIZE), np.float32)  # type: ignore[method-assign]
             return replace(world, lead=None)
