@@ -18,7 +18,7 @@ class Variant(StrEnum):
     """What is changed."""
 
     SHUFFLED = "shuffled"
-    """The judges' scores are dealt to other segments and cells before a reward model learns: must not help."""
+    """Scores are dealt to other segments and cells before a reward model learns: it must not help."""
     SEGMENTS = "segments"
     """The reward model learns from judged segments alone, not from judged cells."""
     POTENTIAL = "potential"
