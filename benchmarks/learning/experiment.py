@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 from variants import Variant, vary
 
-from questloop.env.world import game_world, guide_of
+from questloop.env.world import game_world
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import parse_inputs, steps
 from questloop.game.profile import Profile
@@ -193,7 +193,6 @@ def evaluate(
     emulator = Emulator(rom, profile.layout)
     start = StartState(POWER_ON, emulator.power_on)
     emulator.close()
-    guide = guide_of(settings, profile)
     found = {}
     planners: dict[str, EmbeddedPlanner | None] = {"planner_off": None}
     if experiment.evaluation.get("planner"):
@@ -202,7 +201,7 @@ def evaluate(
         del planners["planner_off"]  # an agent that was trained with one plays with one
     for name, planner in planners.items():
         player = load_player(context.store, last, seed=settings.loop.seed)
-        played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner, guide)
+        played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner)
         found[name] = [asdict(episode) for episode in played]
     return found
 

@@ -7,7 +7,8 @@ import pytest
 
 from questloop.errors import UsageError
 from questloop.game.guide import Guide, Side, bundled_guide
-from questloop.game.profiles import mossgrove
+from questloop.game.profiles import mossgrove, profile_for
+from questloop.game.rom import Rom
 
 TEXT = """# A game
 ## Places
@@ -78,3 +79,18 @@ def test_the_bundled_guide_names_aims_in_the_order_of_the_milestones() -> None:
     order = [milestone.key for milestone in mossgrove.MILESTONES]
     aims = [aim.key for aim in bundled_guide("mossgrove").aims]
     assert [key for key in order if key in aims] == aims
+
+
+def test_a_guide_of_ones_own_stands_in_for_the_profiles(tmp_path: Path) -> None:
+    path = tmp_path / "guide.md"
+    path.write_text(TEXT.replace("| cave | Enter", "| grotto_entered | Enter"))
+    guide = profile_for(Rom.load(None), path).guide
+    assert guide is not None
+    assert [aim.key for aim in guide.aims] == ["sword_1", "grotto_entered"]
+
+
+def test_an_aim_that_is_no_milestone_of_the_game_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "guide.md"
+    path.write_text(TEXT)
+    with pytest.raises(UsageError, match="aim cave names cave, no milestone"):
+        profile_for(Rom.load(None), path)

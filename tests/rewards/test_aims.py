@@ -148,3 +148,14 @@ def test_whoever_follows_what_is_seen_comes_to_the_aim():
         places.add(int(game.columns().place[0]))
     assert {0x20, 0x21, 0x22, 0x421} <= places
     game.emulator.close()
+
+
+def test_steps_are_counted_by_the_aim_before_them():
+    game = Played(gamma=0.99)
+    for item in walkthrough()[:120]:
+        game.step(item.action, item.frames)
+    counted = game.aims.take_steps()
+    assert set(counted) == {"met_elder", "sword_1", "grotto_entered"}
+    assert 20 < sum(counted.values()) < 120  # not before there is control, nor while words stand
+    assert game.aims.take_steps() == {}
+    game.emulator.close()

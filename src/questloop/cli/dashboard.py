@@ -44,7 +44,7 @@ def dashboard(
     from questloop.storage.store import open_existing_store
     from questloop.web.app import LOOPBACK, build_app
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store)})
+    settings = settings_module.load(config, {"store_url": store_of(place, store)}, settings_module.LEARNS)
     app = build_app(
         open_existing_store(settings.store),
         settings,

@@ -51,7 +51,9 @@ def evaluate_policy(
     from questloop.storage.store import open_existing_store
     from questloop.training.player import load_player
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store), "seed": seed})
+    settings = settings_module.load(
+        config, {"store_url": store_of(place, store), "seed": seed}, settings_module.LEARNS
+    )
     where = open_existing_store(settings.store)
     player = load_player(where, epoch, settings.loop.seed)
     played = _play(settings, player, start, episodes, planner)
@@ -78,7 +80,6 @@ def evaluate_policy(
 def _play(
     settings: Settings, player: Player, start: str, episodes: int, planned: bool
 ) -> list[PlayedEpisode]:
-    from questloop.env.world import guide_of
     from questloop.game.emulator import Emulator
     from questloop.game.profiles import profile_for
     from questloop.game.rom import Rom
@@ -87,7 +88,7 @@ def _play(
     from questloop.training.evaluation import play_episodes
 
     rom = Rom.load(settings.game.rom_path)
-    profile = profile_for(rom)
+    profile = profile_for(rom, settings.game.guide)
     if start == POWER_ON:
         emulator = Emulator(rom, profile.layout)
         begin = StartState(POWER_ON, emulator.power_on)
@@ -95,4 +96,4 @@ def _play(
     else:
         begin = load_start_states(rom, profile, settings.game.start_states, milestones=True).named(start)
     planner = planner_of(settings.llm) if planned else None
-    return play_episodes(player, settings.game, begin, episodes, planner, guide_of(settings, profile))
+    return play_episodes(player, settings.game, begin, episodes, planner)

@@ -105,7 +105,9 @@ def compare(
     from questloop.pipeline.judging import segment_infos, with_judges
     from questloop.storage.store import open_store
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch})
+    settings = settings_module.load(
+        config, {"store_url": store_of(place, store), "epoch": epoch}, settings_module.LEARNS
+    )
     where, number = open_store(settings.store), settings.loop.epoch
     reader = SegmentReader(where)
     summary, _ = with_judges(
@@ -161,7 +163,7 @@ def label(
 
     token = secrets.token_urlsafe(16)
     flags = {"store_url": store_of(place, store), "epoch": epoch, "dashboard_token": token}
-    settings = settings_module.load(config, flags)
+    settings = settings_module.load(config, flags, settings_module.LEARNS)
     where, number = open_store(settings.store), settings.loop.epoch
     scores = read_scores(where, number)
     labelling = Labelling(number, count, settings.loop.seed)

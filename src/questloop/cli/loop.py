@@ -160,7 +160,7 @@ def report(
     from questloop.storage.store import open_store
     from questloop.telemetry.progress import progress_bar
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store)})
+    settings = settings_module.load(config, {"store_url": store_of(place, store)}, settings_module.LEARNS)
     where = open_store(settings.store)
     with progress_bar("report", "parts") as tell:
         written = {"report": write_report(where, settings, tell)}

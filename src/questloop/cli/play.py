@@ -31,6 +31,7 @@ def play(
     ] = None,
     epoch: LatestEpoch = None,
     script: Annotated[Path | None, typer.Option(help="play this input script")] = None,
+    guide: Annotated[bool, typer.Option("--guide", help="print the game's guide, and play nothing")] = False,
     window: Annotated[bool, typer.Option(help="play by hand in a window")] = False,
     steps: Annotated[int, typer.Option(min=1, help="steps of the policy or random agent")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="seed of the policy or random agent")] = 0,
@@ -49,8 +50,11 @@ def play(
         questloop play --script inputs.txt --start power-on --output walk.gif
 
         questloop play --window
+
+        questloop play --guide
     """
     from questloop import settings
+    from questloop.episodes.run import read_run
     from questloop.game.emulator import Emulator
     from questloop.game.input_script import load_inputs
     from questloop.game.input_script import steps as divided
@@ -58,13 +62,21 @@ def play(
     from questloop.game.recording import write_film
     from questloop.game.rom import Rom
     from questloop.game.window import KEYS, play_in_window
+    from questloop.storage.store import open_store
     from questloop.telemetry.progress import progress_bar, told
 
     if len([way for way in (checkpoint, script, window) if way]) > 1:
         raise UsageError("play takes one of --store, --script and --window")
     game = settings.load(flags={"rom_path": rom, "start_states": start_states}).game
+    if checkpoint:
+        game = game.model_copy(update={"frame_skip": read_run(open_store(checkpoint)).frame_skip})
     loaded = Rom.load(game.rom_path)
-    profile = profile_for(loaded)
+    profile = profile_for(loaded, game.guide)
+    if guide:
+        if profile.guide is None:
+            raise UsageError(f"{profile.name} has no guide; GUIDE names one of your own")
+        print(profile.guide.text)
+        return
     begin = _beginning(loaded, profile, game.start_states, start)
     if window:
         print(KEYS)

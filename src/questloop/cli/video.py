@@ -45,6 +45,7 @@ def video(
     """
     from questloop import settings as settings_module
     from questloop.episodes.replays import read_replays
+    from questloop.episodes.run import read_run
     from questloop.report import films
     from questloop.storage import keys
     from questloop.storage.store import open_existing_store
@@ -52,8 +53,9 @@ def video(
 
     if episode and grid > 1:
         raise UsageError("video takes one of --episode and --grid")
-    settings = settings_module.load(config, {"store_url": store_of(place, store)})
+    settings = settings_module.load(config, {"store_url": store_of(place, store)}, settings_module.LEARNS)
     where = open_existing_store(settings.store)
+    settings.game = settings.game.model_copy(update={"frame_skip": read_run(where).frame_skip})
     number = _latest(where) if epoch is None else epoch
     replays = read_replays(where, number)
     if list_:

@@ -18,7 +18,6 @@ from questloop.episodes.trace import EpisodeStart, Trace
 from questloop.game.actions import ACTION_COUNT
 from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns
-from questloop.game.guide import Guide
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
@@ -50,17 +49,17 @@ class GameEnv:
         archive_fraction: float = 0.0,
         visual: bool = False,
         hinted: bool = False,
-        guide: Guide | None = None,
+        aimed: bool = False,
         gamma: float = 0.99,
     ) -> None:
         """`starts` saves making the start states again, where another process has done so.
 
         `hinted`: the vectors that the policy sees end with `rewards.hints.HINT_SIZE` numbers of the hint in
-        force; with a `guide`, with `rewards.aims.AIM_SIZE` numbers of its next aim, whose potential under the
-        discount `gamma` is paid too.
+        force; where it is `aimed`, with `rewards.aims.AIM_SIZE` numbers of the guide's next aim, whose
+        potential under the discount `gamma` is paid too.
         """
         rom = Rom.load(game.rom_path)
-        self.profile: Profile = profile_for(rom)
+        self.profile: Profile = profile_for(rom, game.guide)
         self.num_slots = num_slots
         self.episode_length = game.episode_length
         self.batch = GameBatch(rom, self.profile.layout, num_slots, game.frame_skip)
@@ -68,6 +67,7 @@ class GameEnv:
         self._streams = slot_streams(0, 0, num_slots)
         self.targets = HintTargets(num_slots) if hinted else None
         """Where hints point; None without hints."""
+        guide = self.profile.guide if aimed else None
         self.aims = None if guide is None else Aims(num_slots, self.profile, guide, gamma, self._ground)
         """The guide's next aims; None without a guide."""
         pointer = self.aims if self.targets is None else self.targets
@@ -162,6 +162,8 @@ class GameEnv:
             int(room): int(self._room_steps[room]) for room in np.flatnonzero(self._room_steps)
         }
         self._room_steps[:] = 0
+        if self.aims is not None:
+            report.aim_steps = self.aims.take_steps()
         if self.starter.explorer is not None:
             report.delta = self.starter.explorer.take_delta()
         return report

@@ -22,4 +22,5 @@ class SlotReport:
     rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
     milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
     copilots: dict[str, CopilotReport] = field(default_factory=dict)  # by `Copilot.name`
+    aim_steps: dict[str, int] = field(default_factory=dict)  # steps by the guide's next aim
     room_steps: dict[int, int] = field(default_factory=dict)  # steps with control by group * 256 + room

@@ -15,7 +15,6 @@ from questloop.env.starts import curriculum_starts, game_starts
 from questloop.env.visual import SHAPE
 from questloop.errors import UsageError
 from questloop.game.actions import ACTION_COUNT
-from questloop.game.guide import Guide
 from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
@@ -58,11 +57,11 @@ def game_world(settings: Settings) -> World:
     from questloop.env.game_env import GameEnv
 
     rom = Rom.load(settings.game.rom_path)
-    profile = profile_for(rom)
+    profile = profile_for(rom, settings.game.guide)
     exploration = settings.exploration
     visual = settings.training.observation is Observation.VISUAL
     hinted = exploration.hint_interval > 0
-    guide = guide_of(settings, profile) if exploration.aims and not hinted else None
+    aimed = exploration.aims and not hinted and profile.guide is not None
     if visual and hinted:
         raise UsageError("HINT_INTERVAL needs OBSERVATION=vector: a visual policy sees no hints")
     space, version = _VECTOR_SPACE, VECTOR
@@ -70,7 +69,7 @@ def game_world(settings: Settings) -> World:
         space, version = _VISUAL_SPACE, VISUAL
     elif hinted:
         space, version = _HINTED_SPACE, HINTED
-    elif guide is not None:
+    elif aimed:
         space, version = _AIMED_SPACE, AIMED
     starts = game_starts(settings.game, rom, profile, exploration.curriculum)
     return World(
@@ -84,7 +83,7 @@ def game_world(settings: Settings) -> World:
             archive_fraction=exploration.archive_fraction,
             visual=visual,
             hinted=hinted,
-            guide=guide,
+            aimed=aimed,
             gamma=settings.training.gamma,
         ),
         observation_space=space,
@@ -94,7 +93,7 @@ def game_world(settings: Settings) -> World:
         observation_version=OBSERVATION_VERSION,
         policy_version=version,
         milestones=tuple(milestone.key for milestone in profile.milestones),
-        rewards=reward_names(hinted, guide is not None),
+        rewards=reward_names(hinted, aimed),
         sees_more=space is not _VECTOR_SPACE,
         starts=curriculum_starts(starts, profile) if exploration.curriculum else (),
         plays_by_plan=exploration.planner,
@@ -103,12 +102,7 @@ def game_world(settings: Settings) -> World:
     )
 
 
-def guide_of(settings: Settings, profile: Profile) -> Guide | None:
-    """The guide in force: the user's own, else the profile's. Raises `UsageError`."""
-    return Guide.read(settings.game.guide) if settings.game.guide else profile.guide
-
-
-def reward_names(hinted: bool, guided: bool) -> tuple[str, ...]:
+def reward_names(hinted: bool, aimed: bool) -> tuple[str, ...]:
     """Names of the reward's parts, in their order."""
-    pointer = HintTargets.names if hinted else Aims.names if guided else ()
+    pointer = HintTargets.names if hinted else Aims.names if aimed else ()
     return (*Rewards(1, RewardSettings.model_validate({})).names, *pointer)

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from questloop.errors import UsageError
 from questloop.game.actions import ACTION_COUNT
 from questloop.game.columns import Bools, Bytes, Columns
 from questloop.game.guide import Guide
@@ -140,7 +141,8 @@ class Profile:
         keys = {milestone.key for milestone in self.milestones}
         for aim in self.guide.aims if self.guide else ():
             if unknown := {aim.key, *aim.needs} - keys:
-                raise ValueError(f"the guide's aim {aim.key} names no milestone {', '.join(sorted(unknown))}")
+                names = ", ".join(sorted(unknown))
+                raise UsageError(f"the guide's aim {aim.key} names {names}, no milestone of the game")
         object.__setattr__(self, "detector", MilestoneDetector(self.milestones, self.layout))
 
     @cached_property

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from questloop.env.world import guide_of
 from questloop.episodes.replays import Replay, read_replays
 from questloop.episodes.trace import MODES
 from questloop.errors import BadDataError, MissingExtraError, QuestloopError, UsageError
@@ -127,15 +126,12 @@ class Theatre:
             )
 
     def _aims(self, emulator: Emulator) -> Aims | None:
-        """The guide's aims, where following them pays."""
-        settings = self._settings
-        if not settings.exploration.aims or settings.exploration.hint_interval:
+        """What pays for coming nearer to the guide's next aim, where the settings have it on."""
+        exploration, profile = self._settings.exploration, self._profile
+        if profile.guide is None or not exploration.aims or exploration.hint_interval:
             return None
-        guide = guide_of(settings, self._profile)
-        if guide is None:
-            return None
-        gamma = settings.training.gamma
-        return Aims(1, self._profile, guide, gamma, lambda slot: ground_of(emulator, self._profile))
+        gamma = self._settings.training.gamma
+        return Aims(1, profile, profile.guide, gamma, lambda slot: ground_of(emulator, profile))
 
     def _start(self, replay: Replay) -> SaveState | None:
         name = replay.start_state
@@ -204,7 +200,7 @@ def film(
     if importlib.util.find_spec("av") is None:
         raise MissingExtraError("av", "video")
     rom = Rom.load(settings.game.rom_path)
-    theatre = Theatre(rom, profile_for(rom), settings)
+    theatre = Theatre(rom, profile_for(rom, settings.game.guide), settings)
     skip = settings.game.frame_skip
     most_steps = most_steps or max(1, MOST_GAME_FRAMES // skip)
     if len(chosen) == 1:

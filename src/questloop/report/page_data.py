@@ -14,6 +14,7 @@ from questloop.episodes.reader import SegmentReader, SegmentView
 from questloop.episodes.retention import retired_epochs
 from questloop.episodes.segment import EpisodeRecord
 from questloop.episodes.takeover import Takeover
+from questloop.game.guide import Guide
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.report import images
 from questloop.report.images import Room
@@ -129,6 +130,15 @@ def milestones(played: Played) -> list[tuple[str, list[int]]]:
     """How often each milestone was reached, a column per epoch."""
     names = dict.fromkeys(name for info in played.values() for name in info["milestones"])
     return [(name, [info["milestones"].get(name, 0) for info in played.values()]) for name in names]
+
+
+def aims(played: Mapping[int, dict[str, Any]], guide: Guide) -> list[tuple[str, list[str]]]:
+    """What the guide says to do next, and the share of each epoch's steps with that aim before them."""
+    shares = [info.get("aims") for info in played.values()]
+    if not any(shares):
+        return []
+    rows = [(aim.what, [each.get(aim.key, 0.0) if each else 0.0 for each in shares]) for aim in guide.aims]
+    return [(what, [f"{share:.1%}" if share else "–" for share in row]) for what, row in rows if any(row)]
 
 
 def planner(played: Played) -> list[tuple[str, list[int | None]]]:

@@ -54,7 +54,7 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
     """The page; `tell` hears of its parts. Raises `BadDataError` where the store holds no run."""
     run = read_run(store)
     tell(0, _PARTS)
-    profile = profile_for(Rom.load(settings.game.rom_path))
+    profile = profile_for(Rom.load(settings.game.rom_path), settings.game.guide)
     rows = table.rows(store)
     epochs = [row.epoch for row in rows]
     played = {epoch: _info(store, epoch, Stage.ROLLOUTS) for epoch in epochs}
@@ -82,6 +82,8 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
         film=_film(store),
         epochs=epochs,
         milestones=[item for item in milestones if any(item[1])],
+        guide=profile.guide.text if profile.guide else None,
+        aims=views.aims(played, profile.guide) if profile.guide else [],
         ahead=[title for title, counts in milestones if not any(counts)],
         planner=page_data.planner(played),
         takeovers=_takeovers(store, set(epochs) - gone),
@@ -146,6 +148,7 @@ def _parts(settings: Settings) -> list[tuple[str, bool]]:
         ("SIL", on.sil_coef > 0),
         ("curriculum", on.curriculum),
         ("planner", on.planner),
+        ("aims of the guide", on.aims),
         ("hints", on.hint_interval > 0),
     ]
 

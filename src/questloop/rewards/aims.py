@@ -58,6 +58,7 @@ class Aims(Latches):
         self._phi = np.zeros(n, np.float32)
         self.aim = np.full(n, NO_AIM, np.int64)
         """i64 [N]: index of each slot's next aim in `guide.aims`, `NO_AIM` where all are done."""
+        self._steps = np.zeros(len(guide.aims), np.int64)
         self._place = np.full(n, -1, np.int32)
         self._collisions = np.zeros((n, 11, 16), np.uint8)
         self._rooms = np.zeros(n, np.float32)
@@ -79,10 +80,18 @@ class Aims(Latches):
 
     def step(self, columns: Columns, out: NDArray[np.float32]) -> None:
         self._follow(columns)
-        before = self._phi.copy()
-        self._weigh(columns, _playing(columns))
+        before, playing = self._phi.copy(), _playing(columns)
+        self._weigh(columns, playing)
+        self._steps += np.bincount(self.aim[playing & (self.aim != NO_AIM)], minlength=len(self._steps))
         over = columns.game_over | (columns.milestones & self._goal != 0)
         out[0] = self._gamma * np.where(over, 0, self._phi) - before
+
+    def take_steps(self) -> dict[str, int]:
+        """Steps of all slots since the last call, by the key of the aim that was next."""
+        keys = (aim.key for aim in self._guide.aims)
+        taken = {key: steps for key, steps in zip(keys, self._steps.tolist(), strict=True) if steps}
+        self._steps[:] = 0
+        return taken
 
     def load_state_dict(self, state: dict[str, NDArray]) -> None:
         super().load_state_dict(state)

@@ -100,6 +100,8 @@ class EpochReport:
     planner: dict[str, Any] | None  # takeovers by outcome, steps and plans; None: it is off
     hints: dict[str, Any] | None  # hints by what became of them, and targets reached; None: off
 
+    aims: dict[str, float] | None  # share of steps with each aim of the guide before them; None: off
+
     trajectory_hashes: tuple[str, ...]  # one per slot: observations and actions of the whole run so far
     segments: int = 0  # exported
     segments_completed: int = 0

@@ -105,6 +105,7 @@ class RoomMeter:
     def start_epoch(self) -> None:
         """Forget everything but what running episodes report again."""
         self.room_steps: Counter[int] = Counter()
+        self.aim_steps: Counter[str] = Counter()
         self.finished_rooms: list[int] = []
         self.finished_milestones: list[int] = []
         self.running: dict[int, SlotReport] = {}
@@ -112,6 +113,7 @@ class RoomMeter:
     def add(self, runner: int, report: SlotReport) -> None:
         """Take in what a runner's environment saw in a rollout."""
         self.room_steps.update(report.room_steps)
+        self.aim_steps.update(report.aim_steps)
         for rooms in report.finished_rooms:
             metrics.unique_rooms_per_episode.observe(rooms)
         self.finished_rooms += report.finished_rooms
@@ -121,6 +123,11 @@ class RoomMeter:
     def visits(self) -> dict[str, int]:
         """Steps spent in every room, by `group:room` as in the states' JSON."""
         return _named(self.room_steps)
+
+    def aims(self) -> dict[str, float] | None:
+        """Share of steps with each aim of the guide before them; None without a guide."""
+        total = self.aim_steps.total()
+        return {key: round(steps / total, 4) for key, steps in self.aim_steps.items()} if total else None
 
     def places(self) -> dict[str, float]:
         """Where the agents are now: the share of the latest rollout's steps in every room."""
@@ -226,6 +233,7 @@ class EpochTally:
             "shaping_mean": self.losses.mean("shaping_mean"),
             "planner": copilots.get("takeovers"),
             "hints": copilots.get("hints"),
+            "aims": self.rooms.aims(),
         }
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from questloop.env.game_env import GameEnv
 from questloop.episodes.boundary import ends_episode
-from questloop.game.guide import Guide
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.game.start_states import StartState, StartStates
 from questloop.planner.client import Planner
@@ -32,16 +31,14 @@ def play_episodes(
     start: StartState,
     episodes: int,
     planner: Planner | None = None,
-    guide: Guide | None = None,
 ) -> list[PlayedEpisode]:
     """Play `episodes` side by side from `start`, each until the game is over or EPISODE_LENGTH is.
 
     Actions are drawn from the policy; `planner` takes over in dialogs and puzzles.
-    `guide`: whose aims the policy sees, where it was trained to.
     """
-    guide = guide if player.size > OBSERVATION_SIZE else None
+    aimed = player.size > OBSERVATION_SIZE
     env = GameEnv(
-        episodes, game, RewardSettings.model_validate({}), starts=StartStates((start,)), guide=guide
+        episodes, game, RewardSettings.model_validate({}), starts=StartStates((start,)), aimed=aimed
     )
     takeovers = Takeovers(env, planner, game.frame_skip) if planner is not None else None
     obs = np.zeros((episodes, *env.observation_shape), np.float32)

@@ -5,10 +5,13 @@ Besides the bundled ones, installed packages name theirs by entry points of the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 from questloop.errors import UsageError
+from questloop.game.guide import Guide
 from questloop.game.profile import Profile
 from questloop.game.rom import Rom
 
@@ -22,8 +25,16 @@ def profiles() -> tuple[Profile, ...]:
     return (*_installed(), mossgrove.PROFILE, oracle_of_seasons.PROFILE)
 
 
-def profile_for(rom: Rom) -> Profile:
-    """The profile that plays `rom`, by its digest or else by the title in its header."""
+def profile_for(rom: Rom, guide: Path | None = None) -> Profile:
+    """The profile that plays `rom`, by its digest or else by the title in its header.
+
+    `guide` names a Markdown file whose guide stands in for the profile's own. Raises `UsageError`.
+    """
+    profile = _known(rom)
+    return profile if guide is None else replace(profile, guide=Guide.read(guide))
+
+
+def _known(rom: Rom) -> Profile:
     known = profiles()
     for profile in known:
         if rom.sha256 in profile.sha256s:
