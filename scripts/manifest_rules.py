@@ -339,13 +339,18 @@ def _expressions(tree: Tree) -> Iterator[tuple[str, str]]:
 def job_environment(tree: Tree) -> Iterator[str]:
     """Every variable of our containers is a setting, by its right name."""
     known = {name.upper() for name in settings.known_names()} | _NOT_SETTINGS
-    maps = {item["metadata"]["name"]: set(item.get("data", {})) for item in tree.of("ConfigMap")}
+    maps = {item["metadata"]["name"]: item.get("data", {}) for item in tree.of("ConfigMap")}
     for owner, container, _ in tree.containers():
         if not container["image"].startswith(OURS):
             continue
-        names = {variable["name"] for variable in container.get("env", [])}
+        found = {variable["name"]: variable.get("value", "") for variable in container.get("env", [])}
         for source in container.get("envFrom", []):
-            names |= maps.get(source["configMapRef"]["name"], set())
+            found |= maps.get(source["configMapRef"]["name"], {})
+        names = found.keys()
+        mounted = {mount["mountPath"] for mount in container.get("volumeMounts", [])}
+        for name in ("ROM_PATH", "LLM_CA_BUNDLE"):
+            if name in names and str(Path(found[name]).parent) not in mounted:
+                yield f"{owner}: {name} is {found[name]}, and nothing is mounted there"
         for name in sorted(names - known):
             yield f"{owner}: {name} is no setting"
         if "RayCluster" in owner:

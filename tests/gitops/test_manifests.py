@@ -114,6 +114,10 @@ def working_dir(documents):
     head["containers"][0]["workingDir"] = "/home/questloop"
 
 
+def rom_elsewhere(documents):
+    find(documents, "ConfigMap", "questloop-settings")["data"]["ROM_PATH"] = "/games/zelda.gbc"
+
+
 def two_switches(documents):
     find(documents, "ConfigMap", "questloop-settings")["data"]["LLM_USE_DIRECT"] = "false"
 
@@ -180,6 +184,7 @@ def late_volume(documents):
         (queue, "no LocalQueue zelda"),
         (service_links, "enableServiceLinks is not false"),
         (working_dir, "head does not begin in /opt/questloop"),
+        (rom_elsewhere, "evaluator: ROM_PATH is /games/zelda.gbc, and nothing is mounted there"),
         (two_switches, "two switches of one thing"),
         (target_port, "no pod has the port clients"),
         (selector, "selects no pod"),
