@@ -104,7 +104,7 @@ def test_an_epoch_goes_on_after_its_head_was_killed_and_loses_nothing(s3_server,
         check=False,
     )
     found = json.loads(verify.stdout)
-    assert (found["ok"], found["duplicates"], found["missing"], found["bad_hashes"]) == (True, [], [], [])
+    assert (found["ok"], found["duplicates"], found["missing"], found["bad_hashes"]) == (True, 0, 0, 0)
     assert found["segments"] == 24
 
 
