@@ -27,6 +27,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,7 @@ from questloop.settings import FleetSettings
 from .loopback import LoopbackMachine, client_key
 
 JOB = """
-witness=$1 seconds=$2 failing=$3
+witness=$1 seconds=$2 failing=$3 escaping=$4
 exec 8>"$witness/jobs/$QUESTLOOP_JOB_ID"
 flock -n 8 || echo "live_twice $QUESTLOOP_JOB_ID $QUESTLOOP_ATTEMPT" >> "$witness/violations"
 fd=10
@@ -54,6 +55,7 @@ for gpu in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
 done
 echo "$QUESTLOOP_JOB_ID $QUESTLOOP_ATTEMPT" >> "$witness/begun"
 setsid sleep 300 &
+if [ "$escaping" = 1 ]; then env -i setsid sh -c 'exec 8>&-; exec -a kworker/0:1 sleep 300' & fi
 sleep "$seconds"
 if [ "$failing" = 1 ] && ! [ -e "$witness/failed-$QUESTLOOP_JOB_ID" ]; then
   touch "$witness/failed-$QUESTLOOP_JOB_ID"
@@ -70,7 +72,6 @@ SPEED = {
     "SSH_TIMEOUT_S": "20",
     "PENDING_TIMEOUT_S": "20",
     "RETRY_BACKOFF_S": "1",
-    "SET_ASIDE_AFTER": "1000000",
 }
 
 
@@ -113,6 +114,7 @@ class Chaos:
         self.machines: list[LoopbackMachine] = []
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self.faults: Counter[str] = Counter()
+        self.absent: set[str] = set()
         self.gpu_count_errors = 0
         self.gpus_held_at_most = 0
         self.submitted = 0
@@ -155,20 +157,13 @@ class Chaos:
         self.settings = FleetSettings(nats_url=SecretStr(nats))
         self.db = Database(self.url)
         self.db.migrate()
-        key, key_path = client_key(self.folder)
+        key, self.key_path = client_key(self.folder)
+        (self.folder / "logs").mkdir(exist_ok=True)
         for number in range(self.scale.machines):
             machine = LoopbackMachine(f"m{number}", self.folder / f"m{number}", key, self.scale.gpus)
             await machine.start()
             self.machines.append(machine)
-            machines.add(
-                self.db,
-                machine.name,
-                "127.0.0.1",
-                port=machine.port,
-                user="q",
-                ssh_key_path=str(key_path),
-                host_key=machine.public_key,
-            )
+            self._add(machine)
         self.environment = {
             **os.environ,
             **SPEED,
@@ -181,6 +176,19 @@ class Chaos:
         await self._all_polled()
         self.requests = [self._request(number) for number in range(self.scale.jobs)]
         await self._submit(self._due(0))
+
+    def _add(self, machine: LoopbackMachine) -> None:
+        self.absent.discard(machine.name)
+        with contextlib.suppress(UsageError):  # it was committed although the answer was lost
+            machines.add(
+                self.db,
+                machine.name,
+                "127.0.0.1",
+                port=machine.port,
+                user="q",
+                ssh_key_path=str(self.key_path),
+                host_key=machine.public_key,
+            )
 
     async def _all_polled(self) -> None:
         """Wait until the poller has found every machine ready: daemons that cannot start prove nothing."""
@@ -195,14 +203,18 @@ class Chaos:
         draw = self.random
         gpus = draw.choice([1, 1, 1, 2, min(4, self.scale.gpus)])
         seconds = f"{draw.uniform(0.5, self.scale.job_s):.2f}"
-        failing = str(int(draw.random() < 0.15))
+        failing, escaping = (str(int(draw.random() < share)) for share in (0.15, 0.3))
+        command = ["bash", "-c", JOB, "job", str(self.witness), seconds, failing, escaping]
+        if draw.random() < 0.08:  # a user's typo, which is final and no machine's fault
+            command = ["pyhton", "train.py"]
         return {
             "job_id": f"c{number:04d}",
             "kind": "command",
-            "arguments": ["bash", "-c", JOB, "job", str(self.witness), seconds, failing],
+            "arguments": command,
             "gpus": gpus,
             "priority": draw.randrange(3),
             "max_retries": 1000,
+            "retry_errors": command[0] == "bash",
         }
 
     def _due(self, passed_s: float) -> int:
@@ -235,6 +247,11 @@ class Chaos:
             self._kill_runner: 3,
             self._cancel: 2,
             self._duplicate: 3,
+            self._banner: 2,
+            self._break_python: 2,
+            self._delete_attempt: 2,
+            self._delete_machine: 1,
+            self._fill_log_disk: 2,
         }
         fault = self.random.choices(list(faults), list(faults.values()))[0]
         self.faults[fault.__name__.strip("_")] += 1
@@ -294,6 +311,73 @@ class Chaos:
         for message in (name, name, "no-such-job"):
             await bus.announce(self.settings, message)
 
+    async def _banner(self) -> None:
+        """Somebody edits ~/.bashrc; new connections see it, and it stays."""
+        machine = self.random.choice(self.machines)
+        machine.greeting = self.random.choice(["echo Welcome; ", "printf 'no line end'; ", "seq 1 500; ", ""])
+        await machine.cut()
+        await machine.restore()
+
+    async def _break_python(self) -> None:
+        machine = self.random.choice(self.machines)
+        machine.break_python()
+        self._later(self.random.choice([3, 10, 30]), lambda: machine.break_python(False))
+
+    async def _delete_attempt(self) -> None:
+        """A user deletes rows by hand: a running job's attempt, with the claims that stand in the way."""
+        with self.db.write() as session:
+            attempt = session.scalar(
+                text("SELECT id FROM attempts WHERE ended_at IS NULL ORDER BY id LIMIT 1 FOR UPDATE")
+            )
+            session.execute(text("DELETE FROM claims WHERE attempt_id = :id"), {"id": attempt})
+            session.execute(text("DELETE FROM attempts WHERE id = :id"), {"id": attempt})
+
+    async def _delete_machine(self) -> None:
+        """The same with a machine, which is added again a while later."""
+        machine = self.random.choice(self.machines)
+        name = {"name": machine.name}
+        with self.db.write() as session:
+            found = session.scalar(text("SELECT id FROM vms WHERE name = :name FOR UPDATE"), name)
+            if found is None:
+                return
+            of_slots = "(SELECT id FROM slots WHERE vm_id = :vm)"
+            session.execute(text(f"DELETE FROM claims WHERE slot_id IN {of_slots}"), {"vm": found})
+            session.execute(text("DELETE FROM slots WHERE vm_id = :vm"), {"vm": found})
+            session.execute(text("DELETE FROM vms WHERE id = :vm"), {"vm": found})
+        self.absent.add(machine.name)
+        self._later(self.random.choice([1, 10, 30]), lambda: self._add(machine))
+
+    async def _fill_log_disk(self) -> None:
+        """A small file system over LOG_DIR; where none can be mounted, a file in the folder's place."""
+        logs = self.folder / "logs"
+        if logs.is_mount() or not logs.is_dir():
+            return
+        await asyncio.to_thread(_fill, logs, self.folder / "logs.kept")
+        self._later(self.random.choice([3, 10, 30]), self._empty_log_disk)
+
+    def _empty_log_disk(self) -> None:
+        logs = self.folder / "logs"
+        if logs.is_mount():
+            subprocess.run(["umount", "-l", str(logs)], check=True)
+        elif logs.is_file():
+            logs.unlink()
+            (self.folder / "logs.kept").rename(logs)
+
+    def _later(self, seconds: float, work: Callable[[], None]) -> None:
+        task = asyncio.create_task(self._undo(seconds, work))
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    async def _undo(self, seconds: float, work: Callable[[], None]) -> None:
+        """Undo a fault after a while, or at once where the time of faults is over."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(seconds)
+        for _ in range(30):
+            try:
+                return work()
+            except DatabaseUnavailable:
+                await asyncio.sleep(1)
+
     def _any_job(self) -> str:
         return f"c{int(self.random.random() * self.submitted):04d}"
 
@@ -330,8 +414,10 @@ class Chaos:
                 time.sleep(0.5)
 
     async def _heal(self) -> None:
-        for task in list(self.background):
+        tasks = list(self.background)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for machine in self.machines:
             await machine.restore()
 
@@ -392,12 +478,18 @@ class Chaos:
             "faults": sum(self.faults.values()),
             "attempts": len(begun),
             "gpus_held_at_most": self.gpus_held_at_most,
+            "machines_drained": sum(vm.drain_reason is not None for vm in machines.find(self.db)),
         }
 
     async def _stop(self) -> None:
+        self._empty_log_disk()
         for process in self.daemons.values():
             process.kill()
             process.wait()
+        for task in list(self.background):
+            task.cancel()
+        await asyncio.gather(*self.background, return_exceptions=True)
+        self._empty_log_disk()
         for machine in self.machines:
             await machine.stop()
         if hasattr(self, "db"):
@@ -406,12 +498,22 @@ class Chaos:
         self._services.close()
 
 
+def _fill(logs: Path, aside: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(logs)]
+    if os.geteuid() == 0 and subprocess.run(mount, stderr=subprocess.DEVNULL).returncode == 0:
+        (logs / "full").write_bytes(b"x" * 4096)
+    else:
+        logs.rename(aside)
+        logs.touch()
+
+
 def _job_processes(machine: LoopbackMachine) -> set[int]:
-    """Processes that carry an attempt's mark."""
+    """Processes of attempts: by their mark, or by the folder of a job that they are in."""
     found = set()
     for pid in machine.processes():
         with contextlib.suppress(OSError):
-            if b"QUESTLOOP_ATTEMPT=" in Path(f"/proc/{pid}/environ").read_bytes():
+            marked = b"QUESTLOOP_ATTEMPT=" in Path(f"/proc/{pid}/environ").read_bytes()
+            if marked or os.readlink(f"/proc/{pid}/cwd").startswith(f"{machine.home}/.questloop/jobs/"):
                 found.add(pid)
     return found
 
@@ -422,7 +524,10 @@ def _lines(path: Path) -> list[str]:
 
 def went_well(result: dict[str, int]) -> bool:
     """Whether every job ended once and nothing went wrong on the way."""
-    wrong = ("ended_twice", "lost", "live_twice", "double_booked", "left_running", "gpu_count_errors")
+    wrong = (
+        *("ended_twice", "lost", "live_twice", "double_booked", "left_running", "gpu_count_errors"),
+        "machines_drained",
+    )
     return result["ended_once"] == result["jobs"] and not any(result[name] for name in wrong)
 
 

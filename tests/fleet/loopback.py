@@ -118,6 +118,16 @@ class LoopbackMachine:
         self.boot()
         await self.restore()
 
+    def break_python(self, broken: bool = True) -> None:
+        """Let every new `python3` there end with an error, or mend it."""
+        program = self.home / "bin" / "python3"
+        program.unlink(missing_ok=True)
+        if broken:
+            program.write_text(
+                "#!/bin/sh\necho 'python3: error while loading shared libraries' >&2\nexit 1\n"
+            )
+            program.chmod(0o755)
+
     async def stop(self) -> None:
         """End it with all its processes, and with what passed on their output."""
         await self.cut()
@@ -147,11 +157,13 @@ class LoopbackMachine:
             if entry.name.isdigit():
                 try:
                     with open(f"/proc/{entry.name}/environ", "rb") as file:
-                        if mark in file.read().split(b"\0"):
-                            found.add(int(entry.name))
+                        marked = mark in file.read().split(b"\0")
+                    # One that has cleared its environment is still in the folder that it was started in.
+                    if marked or os.readlink(f"/proc/{entry.name}/cwd").startswith(f"{self.home}/"):
+                        found.add(int(entry.name))
                 except OSError:
                     continue
-        return found
+        return found - {os.getpid()}
 
     async def _run(self, process: asyncssh.SSHServerProcess) -> None:
         self.commands.append(process.command or "")

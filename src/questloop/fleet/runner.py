@@ -391,7 +391,7 @@ class Runner:
     def wait(self, signals):
         """Until the job ends, is to be stopped, or its lease passes without word from a dispatcher."""
         interval = self.spec.get("heartbeat_s", 5)
-        next_beat = clock() + interval
+        next_beat = clock() + min(interval, 0.5)  # soon, since what a job starts it starts early
         while True:
             status = reap(self.child)
             if status is not None:
@@ -409,7 +409,7 @@ class Runner:
             if now >= float(read(self.folder, "lease") or self.spec["deadline"]):
                 self.ending = "lease_expired"
                 return self.stop()
-            caught = signal.sigtimedwait(signals, min(1.0, interval))
+            caught = signal.sigtimedwait(signals, max(0.05, min(1.0, next_beat - now)))
             if caught is not None and caught.si_signo in (signal.SIGTERM, signal.SIGINT):
                 self.ending = "killed"
                 return self.stop()

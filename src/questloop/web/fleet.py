@@ -9,8 +9,11 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from questloop.errors import QuestloopError
 from questloop.fleet import explain, jobs, machines
+from questloop.fleet.commands import summary
 from questloop.fleet.database import Database
+from questloop.fleet.environment import shown
 from questloop.fleet.logs import JobLog
+from questloop.fleet.models import Job
 from questloop.fleet.states import JobStatus, SlotKind
 from questloop.settings import FleetSettings
 from questloop.web.site import Templates
@@ -33,6 +36,7 @@ def fleet_pages(db: Database, settings: FleetSettings, draw: Templates) -> APIRo
             jobs=jobs.find(db, status, SHOWN),
             status=status,
             statuses=list(JobStatus),
+            summary=summary,
         )
 
     @pages.get("/fleet/jobs/{job_id}", response_class=HTMLResponse)
@@ -48,6 +52,7 @@ def fleet_pages(db: Database, settings: FleetSettings, draw: Templates) -> APIRo
             final=jobs.is_final(found),
             events=events,
             attempts=attempts,
+            facts=_facts(found),
             reasons=explain.explain(db, job_id, settings),
             log=JobLog(settings.log_dir, job_id).end(),
         )
@@ -63,3 +68,19 @@ def fleet_pages(db: Database, settings: FleetSettings, draw: Templates) -> APIRo
         return JSONResponse({"status": found.status, "final": jobs.is_final(found), "log": text})
 
     return pages
+
+
+def _facts(job: Job) -> list[tuple[str, str]]:
+    """What a job runs, on what, and where its output goes; values of its environment are not shown."""
+    place = "a CPU slot" if not job.gpus else f"{job.gpus} GPU(s)"
+    memory = f", {job.memory_mb} MB on each" if job.memory_mb else ""
+    retries = ", also where its own program fails" if job.retry_errors else ""
+    facts = {
+        "command": summary(job),
+        "inputs": ", ".join(f"{name} from {source}" for name, source in (job.inputs or {}).items()),
+        "environment": ", ".join(f"{name}={value}" for name, value in shown(job.environment).items()),
+        "output": job.output_url or "",
+        "needs": place + memory + (", shared" if job.shared else ""),
+        "retries": f"{job.retry_count} of {job.max_retries}{retries}",
+    }
+    return [(name, value) for name, value in facts.items() if value]
