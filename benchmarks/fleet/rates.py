@@ -1,11 +1,13 @@
-"""Rates of the fleet: polling 500 machines, and claims from a long queue.
+"""Rates of the fleet: polling 500 machines, claims from a long queue, and what a user waits for.
 
     PYTHONPATH=src python benchmarks/fleet/rates.py [--machines 500] [--jobs 100000] [--claims 400]
 
 Polling: SSH servers on 127.0.0.1 in a process of their own answer as a machine's runner would, without
 starting a process: what is measured is the poller, not 500 machines' work on one. Claims: PostgreSQL from a
-wheel, 50 machines x 8 GPUs, dispatchers in processes of their own that claim and end what they claimed. The
-last line is JSON; it names the machine's load, without which no figure means much.
+wheel, 50 machines x 8 GPUs, dispatchers in processes of their own that claim and end what they claimed.
+Commands: how long `questloop fleet jobs` takes on an empty database, which is its start-up, and how much
+longer for 20,000 jobs; both as the quickest of five. The last line is JSON; it names the machine's load,
+without which no figure means much.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ import asyncio
 import json
 import multiprocessing
 import os
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -43,14 +48,12 @@ def serve(count: int, ready) -> None:  # type: ignore[no-untyped-def]
 
     async def main() -> None:
         host_key = asyncssh.generate_private_key("ssh-ed25519")
-        answer = json.dumps(
-            {
-                "boot_id": "b",
-                "clock": 1.0,
-                "own_pids": [],
-                "smi": {"gpus": {"exit_code": 0, "output": ROWS}, "apps": {"exit_code": 0, "output": ""}},
-            }
-        ).encode()
+        answer = {
+            "boot_id": "b",
+            "clock": 1.0,
+            "own_pids": [],
+            "smi": {"gpus": {"exit_code": 0, "output": ROWS}, "apps": {"exit_code": 0, "output": ""}},
+        }
 
         class Server(asyncssh.SSHServer):
             def begin_auth(self, username: str) -> bool:
@@ -63,8 +66,9 @@ def serve(count: int, ready) -> None:  # type: ignore[no-untyped-def]
                 return True
 
         async def run(process: asyncssh.SSHServerProcess) -> None:
-            async for _ in process.stdin:
-                process.stdout.write(answer + b"\n")
+            async for line in process.stdin:
+                question = json.loads(line)[1]["question"]
+                process.stdout.write(json.dumps(answer | {"question": question}).encode() + b"\n")
             process.exit(0)
 
         servers = [
@@ -182,12 +186,55 @@ def claim_rates(db: Database, url: str, queued: int, count: int, dispatchers: in
     }
 
 
+def command_rates(folder: Path, listed: int) -> dict[str, float]:
+    """Seconds of `fleet jobs` on an empty database and what `listed` jobs add, and the CPU seconds of each."""
+    url = f"sqlite:///{folder}/commands.sqlite3"
+    empty_s, empty_cpu_s = command_seconds(url, listed)
+    db = Database(url)
+    with db.write() as session:
+        session.execute(
+            text(
+                "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < :count) "
+                "INSERT INTO jobs (job_id, kind, arguments) "
+                "SELECT 'q' || n, 'command', '[\"python\", \"train.py\", \"--lr=0.1\"]' FROM n"
+            ),
+            {"count": listed},
+        )
+    db.dispose()
+    full_s, full_cpu_s = command_seconds(url, listed)
+    return {
+        "start_up_s": empty_s,
+        "start_up_cpu_s": empty_cpu_s,
+        "listed": listed,
+        "listing_s": full_s - empty_s,
+        "listing_cpu_s": full_cpu_s - empty_cpu_s,
+    }
+
+
+def command_seconds(url: str, limit: int) -> tuple[float, float]:
+    """The quickest of five runs of `questloop fleet jobs`, and its CPU seconds."""
+    taken = []
+    for _ in range(5):
+        began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-m", "questloop", "fleet", "jobs", "--limit", str(limit)],
+            env={**os.environ, "DATABASE_URL": url},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        taken.append((time.perf_counter() - began, cpu))
+    return min(taken)
+
+
 def main() -> None:
-    """Measure both and print them."""
+    """Measure all of it and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--machines", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--claims", type=int, default=400, help="by each of 3 dispatchers")
+    parser.add_argument("--listed", type=int, default=20_000, help="jobs that `fleet jobs` lists")
     options = parser.parse_args()
     multiprocessing.set_start_method("spawn")
     with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="questloop-rates-") as name:
@@ -206,6 +253,7 @@ def main() -> None:
         result["polling"] = asyncio.run(poll_rates(db, options.machines, folder))
         db.dispose()
         server.cleanup()
+        result["commands"] = command_rates(folder, options.listed)
     print(json.dumps(result))
 
 
