@@ -187,7 +187,7 @@ def claim_rates(db: Database, url: str, queued: int, count: int, dispatchers: in
 
 
 def command_rates(folder: Path, listed: int) -> dict[str, float]:
-    """Seconds of `fleet jobs` on an empty database and what `listed` jobs add, and the CPU seconds of each."""
+    """Seconds of `fleet jobs` on an empty database and what `listed` jobs add; the CPU seconds of both."""
     url = f"sqlite:///{folder}/commands.sqlite3"
     empty_s, empty_cpu_s = command_seconds(url, listed)
     db = Database(url)
