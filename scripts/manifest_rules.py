@@ -348,7 +348,7 @@ def job_environment(tree: Tree) -> Iterator[str]:
             found |= maps.get(source["configMapRef"]["name"], {})
         names = found.keys()
         mounted = {mount["mountPath"] for mount in container.get("volumeMounts", [])}
-        for name in ("ROM_PATH", "LLM_CA_BUNDLE"):
+        for name in ("ROM_PATH", "GUIDE", "LLM_CA_BUNDLE"):
             if name in names and str(Path(found[name]).parent) not in mounted:
                 yield f"{owner}: {name} is {found[name]}, and nothing is mounted there"
         for name in sorted(names - known):

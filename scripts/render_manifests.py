@@ -25,11 +25,20 @@ OUTPUT = ROOT / "build/manifests"
 OVERLAYS = ("dev", "staging", "prod")
 PARTS = {"jobs": "jobs", "cluster": "cluster", "argocd": "argocd"}
 COMPONENTS = (
-    *("external-secrets", "gpu", "images", "log-forwarding", "own-rom", "seaweedfs", "start-states"),
+    *(
+        "external-secrets",
+        "gpu",
+        "images",
+        "log-forwarding",
+        "own-guide",
+        "own-rom",
+        "seaweedfs",
+        "start-states",
+    ),
 )
 WITHOUT_SCHEMA = ("component-log-forwarding",)
 """The logging operator's kind is not among the schemas."""
-CHOSEN = ("gpu", "own-rom", "seaweedfs", "start-states")
+CHOSEN = ("gpu", "own-guide", "own-rom", "seaweedfs", "start-states")
 """components that a person adds to an overlay"""
 SCHEMAS = "QUESTLOOP_CRD_SCHEMAS"
 

@@ -12,7 +12,7 @@ from questloop.settings import GROUPS, LEARNS, LLMBackend, load
 
 OVERLAYS = render_manifests.OVERLAYS
 JUDGING = {"RayCluster zelda-rl head/head", "PodTemplate evaluator/evaluator"}
-AGENT = ("FRAME_SKIP", "EPISODE_LENGTH", "PLANNER", "HINT_INTERVAL", "ARCHIVE_FRACTION")
+AGENT = ("FRAME_SKIP", "EPISODE_LENGTH", "AIMS", "PLANNER", "HINT_INTERVAL", "ARCHIVE_FRACTION")
 GATEWAY = "openshift-ai-inference-openshift-default.openshift-ingress.svc.cluster.local"
 
 
