@@ -64,10 +64,12 @@ def _run(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
 def check_game(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
     """The ROM loads, a profile plays it, its start states fit, and the gates stay quiet in random play."""
     from questloop.game import gates
-    from questloop.game.profiles import profile_for
+    from questloop.game.profiles import broken_profiles, profile_for
     from questloop.game.rom import Rom
     from questloop.game.start_states import load_start_states
 
+    for broken in broken_profiles():
+        yield DoctorCheck("profiles", False, broken.why)
     rom = Rom.load(settings.game.rom_path)
     profile = profile_for(rom)
     yield DoctorCheck(

@@ -148,7 +148,7 @@ def report(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the HTML report of a run.
+    """Write the HTML report of a run into its store, or here where that may only be read.
 
     Examples:
 
@@ -157,13 +157,13 @@ def report(
     """
     from questloop.report.report import write_report
     from questloop.report.scalars import write_scalars
-    from questloop.storage.store import open_store
+    from questloop.storage.store import open_existing_store
     from questloop.telemetry.progress import progress_bar
 
     settings = settings_module.load(config, {"store_url": store_of(place, store)}, settings_module.LEARNS)
-    where = open_store(settings.store)
+    where = open_existing_store(settings.store)
     with progress_bar("report", "parts") as tell:
-        written = {"report": write_report(where, settings, tell)}
+        written = {"report": write_report(where, settings, tell, Path("report.html"))}
     if tensorboard:
         written["tensorboard"] = str(write_scalars(where, tensorboard))
     print(json.dumps(written) if as_json else "\n".join(written.values()))

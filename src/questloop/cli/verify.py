@@ -55,7 +55,9 @@ def verify(
     from questloop.exit_codes import ExitCode
     from questloop.storage.store import open_existing_store
 
-    where = open_existing_store(settings.load(config, {"store_url": store_of(place, store)}).store)
+    changes = repair or rewind is not None
+    settled = settings.load(config, {"store_url": store_of(place, store)}).store
+    where = open_existing_store(settled, write=changes)
     withdrawn, removed = [], None
     if rewind is None and not repair:
         found = _audit(where)

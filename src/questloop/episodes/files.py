@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from questloop.episodes.plain import may_be_odd, plain
 from questloop.episodes.png import encode_png
 from questloop.episodes.segment import OBSERVATIONS, STATES, Manifest, ManifestFile, Segment
 from questloop.episodes.trace import MODES, Floats
@@ -99,7 +100,8 @@ def encode_states(segment: Segment, recording: Recording) -> bytes:
 
 
 def decode_states(data: bytes, key: str) -> list[dict[str, Any]]:
-    """The lines of `states.jsonl`; `BadDataError` names key and line of what is none."""
+    """The lines of `states.jsonl`, texts in them made `plain`; `BadDataError` names key and line of what is
+    none."""
     lines = data.split(b"\n")
     if lines.pop() != b"":
         raise BadDataError(f"{key}: cut off in line {len(lines) + 1}")
@@ -112,7 +114,7 @@ def decode_states(data: bytes, key: str) -> list[dict[str, Any]]:
         if not isinstance(state, dict) or not isinstance(state.get("step"), int) or "state" not in state:
             raise BadDataError(f"{key}: line {number}: no step and state in it")
         states.append(state)
-    return states
+    return plain(states) if may_be_odd(data) else states
 
 
 def encode_observations(obs: Floats) -> bytes:

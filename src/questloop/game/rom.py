@@ -10,6 +10,8 @@ from pathlib import Path
 from questloop.errors import BadDataError
 
 BUNDLED = "mossgrove.gbc"
+TITLE_BYTES = 15
+"""of the header at most"""
 _SMALLEST = 0x8000
 _LARGEST = _SMALLEST << 8
 _BANK = 0x4000
@@ -51,7 +53,7 @@ class Rom:
     @property
     def title(self) -> str:
         """The title in the header, printable ASCII only."""
-        raw = self.data[0x134:0x143].split(b"\0")[0]
+        raw = self.data[0x134 : 0x134 + TITLE_BYTES].split(b"\0")[0]
         return "".join(chr(byte) for byte in raw if 0x20 <= byte < 0x7F)
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict
 
 from questloop.episodes.cells import Cell
+from questloop.episodes.plain import plain
 from questloop.judges.jsonl import from_jsonl, to_jsonl
 from questloop.judges.judge_runner import Cases, Progress, Seat, run_lanes
 from questloop.judges.pairwise import (
@@ -54,9 +55,10 @@ class CellText:
     @classmethod
     def of(cls, cell: Cell) -> CellText:
         """What judges get to know of a cell."""
-        read = cell.state.get
+        state = plain(dict(cell.state))
+        read = state.get
         kind = f"{read('room', '')} {' '.join(sorted(read('milestones', ())))}"
-        return cls(cell.cell_id, kind, describe(cell.state))
+        return cls(cell.cell_id, kind, describe(state))
 
 
 class CellScore(BaseModel):

@@ -20,12 +20,14 @@ from questloop.episodes.findings import Audit, Kind
 from questloop.episodes.run import Run, read_run
 from questloop.errors import BadDataError
 from questloop.judges.cells import read_book
+from questloop.judges.journal import PassRecord
 from questloop.judges.scores import SegmentScores, digest, read_scores
 from questloop.judges.summary import Summary
 from questloop.storage import keys
 from questloop.storage.commit import Commit
 from questloop.storage.keys import Stage
 from questloop.storage.lease import Lease
+from questloop.storage.sealed import reason_of, unseal
 from questloop.storage.store import NotFound, Store
 
 _Info = dict[str, Any]
@@ -164,6 +166,7 @@ class _RunAuditor:
             says = f"it is not of the {judged} scores of epoch {epoch}"
             self._audit.found(Kind.LINEAGE, keys.evaluation(epoch), says, epoch)
         self._check_judges(epoch, scores, summary)
+        self._check_pass(epoch, summary)
         if keys.cell_scores(epoch) in commit.listed:
             self._check_cell_scores(epoch)
 
@@ -180,6 +183,19 @@ class _RunAuditor:
             if self._cells.get(cell_id, epoch + 1) > epoch:
                 says = f"cell {cell_id} was not seen by epoch {epoch}"
                 self._audit.found(Kind.LINEAGE, keys.cell_scores(epoch), says, epoch)
+
+    def _check_pass(self, epoch: int, summary: Summary) -> None:
+        """The record of what the epoch was judged under; stores of before have one without a digest."""
+        key = keys.judge_pass(epoch)
+        try:
+            record = unseal(self._store.get(key), PassRecord)
+        except NotFound:
+            return
+        except ValueError as error:
+            self._audit.found(Kind.BAD_DOCUMENT, key, f"not a judge pass: {reason_of(error)}", epoch)
+            return
+        if not summary.fingerprints.items() <= record.fingerprints.items():
+            self._audit.found(Kind.LINEAGE, key, "its fingerprints are not those of the scores", epoch)
 
     def _check_judges(self, epoch: int, scores: list[SegmentScores], summary: Summary) -> None:
         """One pass, one fingerprint a judge."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
@@ -11,6 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.episodes.run import read_run
+from questloop.errors import UnavailableError
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.report import charts, page_data, table
@@ -44,9 +46,24 @@ _COLUMNS = [
 """Heading and explanation, in the order of `table.COLUMNS`."""
 
 
-def write_report(store: Store, settings: Settings, tell: Tell = lambda done, total: None) -> str:
-    """Write the report into the store; returns where it is, a path for a folder."""
-    store.put(REPORT_KEY, render(store, settings, tell).encode())
+def write_report(
+    store: Store,
+    settings: Settings,
+    tell: Tell = lambda done, total: None,
+    otherwise: Path | None = None,
+) -> str:
+    """Write the report into the store, or to `otherwise` where the store may only be read.
+
+    Returns where it is, a path for a folder.
+    """
+    page = render(store, settings, tell).encode()
+    try:
+        store.put(REPORT_KEY, page)
+    except UnavailableError:
+        if otherwise is None:
+            raise
+        otherwise.write_bytes(page)
+        return str(otherwise)
     return f"{store.url.rstrip('/')}/{REPORT_KEY}"
 
 

@@ -1,0 +1,170 @@
+"""Is a game profile whole? What in it would end a run in the middle, found when the profile loads.
+
+A profile comes from another package. Whatever is wrong in it is said here, all of it at once, before an
+emulator runs: names that keys and prompts cannot hold, milestones that can never hold or always do, taps that
+are not there, and a `decode` whose columns have other shapes, kinds or ranges than `game.columns` says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from questloop.game.actions import ACTION_COUNT
+from questloop.game.columns import Columns
+from questloop.game.profile import MAX_MILESTONES, ByteTest, Profile
+from questloop.game.rom import TITLE_BYTES
+from questloop.game.taps import TapLayout
+
+MAX_NAME = 40
+MAX_TITLE = 80
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_NAME - 1}}}")
+_KEY = re.compile(rf"[a-z0-9_]{{1,{MAX_NAME}}}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_ROWS = 64
+
+RANGES: dict[str, tuple[int, int]] = {
+    "group": (0, 255),
+    "room": (0, 255),
+    "y": (0, 255),
+    "x": (0, 255),
+    "tile": (0, 255),
+    "direction": (0, 3),
+    "season": (0, 3),
+    "dungeon": (-1, 255),
+}
+"""What tables are indexed by; `game.columns` has the meaning of each."""
+
+
+def faults(profile: Profile) -> list[str]:
+    """Everything that is wrong with `profile`, a line each; empty: nothing is."""
+    return list(dict.fromkeys(_faults(profile)))
+
+
+def _faults(profile: Profile) -> Iterator[str]:
+    if not isinstance(profile.name, str) or not _NAME.fullmatch(profile.name):
+        yield f"name {profile.name!r} is no plain name of 1 to {MAX_NAME} letters, digits and _.-"
+    yield from _titles(profile)
+    yield from _names(profile)
+    yield from _milestones(profile)
+    yield from _sanity(profile)
+    mask = np.asarray(profile.action_mask)
+    if mask.shape != (ACTION_COUNT,) or mask.dtype != np.bool_:
+        yield f"action_mask is {mask.dtype}{list(mask.shape)}, not bool[{ACTION_COUNT}]"
+    elif not mask.any():
+        yield "action_mask leaves no action"
+    if not isinstance(profile.room_top, int) or not 0 <= profile.room_top < 144:
+        yield f"room_top {profile.room_top!r} is not on the screen, 0 to 143"
+    script = profile.walkthrough
+    if script and (not _NAME.fullmatch(script) or not script.endswith(".inputs")):
+        yield f"walkthrough {script!r} is no name of a script, NAME.inputs"
+    yield from _decoded(profile)
+
+
+def _titles(profile: Profile) -> Iterator[str]:
+    if isinstance(profile.titles, str) or isinstance(profile.sha256s, str):
+        yield "titles and sha256s are tuples of texts, not one text"
+        return
+    for title in profile.titles:
+        if not isinstance(title, str) or not title.strip():
+            yield f"title {title!r} would match every ROM"
+        elif len(title) > TITLE_BYTES or not title.isascii() or not title.isprintable():
+            yield f"title {title!r} is none of a header: printable ASCII, {TITLE_BYTES} characters at most"
+    for digest in profile.sha256s:
+        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            yield f"sha256 {digest!r} is none: 64 lower-case hex digits"
+    if not profile.titles and not profile.sha256s:
+        yield "neither titles nor sha256s name a ROM"
+
+
+def _names(profile: Profile) -> Iterator[str]:
+    keys = [milestone.key for milestone in profile.milestones]
+    for what, names in (("milestone", keys), ("item", list(profile.items))):
+        for name, count in Counter(names).items():
+            if not isinstance(name, str) or not _KEY.fullmatch(name):
+                yield f"{what} {name!r} is no key: 1 to {MAX_NAME} of a-z, 0-9 and _"
+            if count > 1:
+                yield f"{what} {name!r} is there {count} times"
+    for milestone in profile.milestones:
+        title = milestone.title
+        if not isinstance(title, str) or len(title) > MAX_TITLE or not (title.isprintable() or not title):
+            yield f"milestone {milestone.key!r}: its title is no line of up to {MAX_TITLE} printable signs"
+    if profile.goal and profile.goal not in keys:
+        yield f"goal {profile.goal!r} is no milestone's key"
+
+
+def _milestones(profile: Profile) -> Iterator[str]:
+    if len(profile.milestones) > MAX_MILESTONES:
+        yield f"{len(profile.milestones)} milestones; a profile has at most {MAX_MILESTONES}"
+    for milestone in profile.milestones:
+        where = f"milestone {milestone.key!r}"
+        if not milestone.when:
+            yield f"{where} has no test, so it would always hold"
+            continue
+        for test in milestone.when:
+            yield from (f"{where}: {fault}" for fault in _test(test, profile.layout))
+        if not any(_narrows(test) for test in milestone.when):
+            yield f"{where} holds whatever the bytes are"
+
+
+def _test(test: ByteTest, layout: TapLayout) -> Iterator[str]:
+    try:
+        layout.index(test.tap, test.index)
+    except (KeyError, IndexError, ValueError):
+        yield f"tap {test.tap!r} has no byte {test.index}"
+    numbers = (test.mask, test.low, test.high)
+    if not all(isinstance(number, int) and 0 <= number <= 255 for number in numbers):
+        yield f"mask, low and high of {test.tap!r} are bytes, 0 to 255, and not {numbers}"
+    elif not any(test.low <= value & test.mask <= test.high for value in range(256)):
+        yield f"no byte of {test.tap!r} & {test.mask:02X} is {test.low} to {test.high}, so it can never hold"
+
+
+def _narrows(test: ByteTest) -> bool:
+    return not all(test.low <= value & test.mask <= test.high for value in range(256))
+
+
+def _sanity(profile: Profile) -> Iterator[str]:
+    sanity = profile.sanity
+    for group, size in sanity.maps.items():
+        if not 0 <= group <= 7 or len(size) != 2 or not all(1 <= side <= 16 for side in size):
+            yield f"sanity.maps: group {group!r} of {size!r}; groups are 0 to 7, maps 1 to 16 by 1 to 16"
+    for bounds in sanity.ranges:
+        if not 0 <= bounds.low <= bounds.high <= 255:
+            yield f"sanity.ranges: {bounds.tap!r} from {bounds.low} to {bounds.high}"
+    for name in (*(bounds.tap for bounds in sanity.ranges), *sanity.bcd):
+        try:
+            profile.layout.index(name)
+        except (KeyError, IndexError, ValueError):
+            yield f"sanity: the layout has no tap {name!r}"
+
+
+def _decoded(profile: Profile) -> Iterator[str]:
+    """What `decode` makes of rows of zeros, of ones and of chance."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 256, (_ROWS, profile.layout.size), np.uint8)
+    rows[0], rows[1] = 0, 255
+    plain = Columns.zeros(_ROWS)
+    try:
+        columns = profile.columns(rows)
+        found = {item.name: np.asarray(getattr(columns, item.name)) for item in fields(Columns)}
+    except Exception as error:  # it is another package's code
+        yield f"decode fails: {error!r}"
+        return
+    for name, array in found.items():
+        wanted: Any = getattr(plain, name)
+        if array.shape != wanted.shape:
+            yield f"decode gives {name} as {list(array.shape)} for {_ROWS} rows, not {list(wanted.shape)}"
+        elif array.dtype.kind not in "biu" or (wanted.dtype.kind == "b" and array.dtype.kind != "b"):
+            yield f"decode gives {name} as {array.dtype}, not {wanted.dtype}"
+        elif name in RANGES and not _within(array, *RANGES[name]):
+            low, high = RANGES[name]
+            yield f"decode gives {name} from {array.min()} to {array.max()}; it is {low} to {high}"
+
+
+def _within(array: Any, low: int, high: int) -> bool:
+    return bool((array >= low).all() and (array <= high).all())
