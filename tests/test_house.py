@@ -17,11 +17,9 @@ LARGE = {
     "fleet/runner.py",  # one file, since it is copied to machines that have nothing but Python
     *("fleet/attempts.py", "fleet/transport.py", "settings.py"),  # to be split
 }
-LONG = {"game/profiles/oracle_decoder.py", "judges/evaluate.py"}
+LONG = {"game/profiles/oracle_decoder.py"}
 """Modules with a function that is to be split."""
 CIRCLES = [["storage/folder.py", "storage/s3.py", "storage/store.py"]]
-TWICE = {"Cell", "Choice", "Direction", "FailureReason", "Reading", "Result", "Summary"}
-"""Nouns that two packages still share."""
 REGISTRIES = re.compile(
     r"pypi\.org|pythonhosted\.org|download\.pytorch\.org|npmjs\.(com|org)|conda\.anaconda"
 )
@@ -61,8 +59,7 @@ def test_a_public_class_has_its_name_alone():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(name)
-    twice = {name: where for name, where in found.items() if len(where) > 1}
-    assert {name: where for name, where in twice.items() if name not in TWICE} == {}
+    assert {name: where for name, where in found.items() if len(where) > 1} == {}
 
 
 def test_tracked_files_name_no_host_of_a_package_registry():

@@ -32,7 +32,7 @@ from questloop.episodes.trace import Trace
 from questloop.game.batch import GameBatch
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.judges.evaluate import evaluate_epoch
+from questloop.judges.evaluate import JudgePass
 from questloop.judges.rubric import JUDGES
 from questloop.llm.client import ChatClient
 from questloop.pipeline.judging import segment_infos
@@ -76,7 +76,7 @@ def measure(store: Store, segments: int, latency_s: float, concurrency: int) -> 
     async def judge() -> int:
         async with ChatClient(settings) as client:
             budget = JudgeSettings(judge_budget="all")
-            await evaluate_epoch(store, 0, infos, reader.load, client, budget, announce=lambda _: None)
+            await JudgePass(store, 0, client, budget, announce=lambda _: None).run(infos, reader.load)
             return client.stats.requests
 
     cpu = time.process_time()

@@ -5,7 +5,7 @@ import pytest
 
 from questloop.game.profiles.oracle_memory import DETAILS, ITEMS, TAPS
 from questloop.game.profiles.oracle_of_seasons import LAYOUT, PROFILE
-from questloop.game.state import Direction, Enemy, Season, decode
+from questloop.game.state import Enemy, Facing, Season, decode
 
 
 class Image:
@@ -270,7 +270,7 @@ def test_state_and_its_json():
         CC49=4, CC4C=0x12, CC55=1, CC4E=3, C6B0=0x88, C6A2=10, C6A3=12, C6A5=0x25, C66F=1, C6BB=0x01, CCBA=1,
         **{"1_D00B": 40, "1_D00D": 56, "1_D008": 1, "1_D080": 1, "1_D081": 2, "1_D08D": 60},
     )  # fmt: skip
-    assert decoded.direction is Direction.RIGHT
+    assert decoded.direction is Facing.RIGHT
     assert decoded.season is Season.WINTER
     assert decoded.essences == (1,)
     assert decoded.tile == (3, 2)

@@ -5,7 +5,7 @@ import pytest
 from tests.judges.play import infos, world
 
 from questloop.errors import UnavailableError, UsageError
-from questloop.judges.evaluate import evaluate_epoch
+from questloop.judges.evaluate import JudgePass
 from questloop.judges.scores import digest, read_scores
 from questloop.llm.client import ChatClient
 from questloop.llm.retry import RetryPolicy
@@ -33,17 +33,10 @@ def store(tmp_path):
 
 async def judge(store, played, server, load=None, **options):
     settings = options.pop("settings", JudgeSettings())
+    outcomes = options.pop("outcomes", None)
     async with ChatClient(LLMSettings(), server.url) as client:
-        result = await evaluate_epoch(
-            store,
-            0,
-            infos(played),
-            load or played.__getitem__,
-            client,
-            settings,
-            announce=lambda _: None,
-            **options,
-        )
+        judging = JudgePass(store, 0, client, settings, announce=lambda _: None, **options)
+        result = await judging.run(infos(played), load or played.__getitem__, outcomes)
         return result, client.stats
 
 
@@ -148,9 +141,8 @@ async def test_budget_counts_what_was_skipped(store, played, server):
 async def test_the_pass_says_what_it_will_cost(store, played, server):
     said = []
     async with ChatClient(LLMSettings(), server.url) as client:
-        await evaluate_epoch(
-            store, 0, infos(played), played.__getitem__, client, JudgeSettings(), announce=said.append
-        )
+        judging = JudgePass(store, 0, client, JudgeSettings(), announce=said.append)
+        await judging.run(infos(played), played.__getitem__)
     assert "judging 12 of 12 segments x 3 judges x 3 votes" in said[0]
     assert "tokens" in said[0]
 
@@ -159,10 +151,9 @@ async def test_an_unreachable_judge_is_one_clear_error(store, played):
     settings = LLMSettings(llm_endpoint="http://127.0.0.1:9/v1")
     retry = RetryPolicy(base_s=0.01)
     async with ChatClient(settings, retry=retry) as client:
+        judging = JudgePass(store, 0, client, JudgeSettings(), announce=lambda _: None)
         with pytest.raises(UnavailableError, match=r"state judge .* cannot connect"):
-            await evaluate_epoch(
-                store, 0, infos(played), played.__getitem__, client, JudgeSettings(), announce=lambda _: None
-            )
+            await judging.run(infos(played), played.__getitem__)
     assert not store.exists(keys.scores(0))
 
 

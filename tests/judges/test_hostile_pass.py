@@ -23,7 +23,7 @@ from tests.serving.hostile import (
 )
 
 from questloop.errors import UnavailableError
-from questloop.judges.evaluate import evaluate_epoch
+from questloop.judges.evaluate import JudgePass
 from questloop.judges.rubric import JUDGES
 from questloop.judges.scores import InvalidReason, read_scores
 from questloop.judges.votes import seeds_of
@@ -101,9 +101,8 @@ async def run(store, played, server, **changed):
     async with ChatClient(
         LLMSettings(**values), retry=RetryPolicy(max_attempts=2, base_s=0.01, cap_s=0.05)
     ) as client:
-        result = await evaluate_epoch(
-            store, 0, infos(played), played.__getitem__, client, JudgeSettings(), announce=lambda _: None
-        )
+        judging = JudgePass(store, 0, client, JudgeSettings(), announce=lambda _: None)
+        result = await judging.run(infos(played), played.__getitem__)
         return result.summary
 
 

@@ -11,7 +11,7 @@ from questloop.judges.rubric import PUZZLE, STATE, Criterion
 from questloop.judges.scores import InvalidReason, Vote
 from questloop.judges.votes import Voter, quorum_of, read_vote, tally
 from questloop.llm.client import ChatClient
-from questloop.llm.reply import Choice
+from questloop.llm.reply import ReplyChoice
 from questloop.llm.retry import RetryPolicy
 from questloop.settings import LLMSettings
 
@@ -21,7 +21,7 @@ PROMPT = [{"role": "user", "content": "hello"}]
 
 def read(answer, finish="stop", judge=STATE):
     text = answer if isinstance(answer, str) else json.dumps(answer)
-    return read_vote(Choice(text, finish), judge, seed=1)
+    return read_vote(ReplyChoice(text, finish), judge, seed=1)
 
 
 def test_a_good_answer():

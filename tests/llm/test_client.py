@@ -7,7 +7,7 @@ from tests.serving.hostile import BAD_CONTENT, DIALECTS, ENDS, GOOD_CONTENT, Act
 
 from questloop.errors import UsageError
 from questloop.llm.client import ChatClient
-from questloop.llm.reply import FINAL, ChatError, FailureReason
+from questloop.llm.reply import FINAL, ChatError, ChatFailure
 from questloop.llm.retry import RetryPolicy
 from questloop.llm.routes import Role
 from questloop.llm.structured import parse_object
@@ -75,12 +75,12 @@ async def test_transient_failures_are_asked_again(act):
 @pytest.mark.parametrize(
     ("act", "reason", "attempts"),
     [
-        (Act.ERROR, FailureReason.SERVER_ERROR, 3),
-        (Act.DROP, FailureReason.CONNECTION, 3),
-        (Act.HALF_BODY, FailureReason.MALFORMED, 3),
-        (Act.NO_CHOICES, FailureReason.MALFORMED, 3),
-        (Act.HTML, FailureReason.CONTENT_TYPE, 1),
-        (Act.HUGE, FailureReason.TOO_LARGE, 1),
+        (Act.ERROR, ChatFailure.SERVER_ERROR, 3),
+        (Act.DROP, ChatFailure.CONNECTION, 3),
+        (Act.HALF_BODY, ChatFailure.MALFORMED, 3),
+        (Act.NO_CHOICES, ChatFailure.MALFORMED, 3),
+        (Act.HTML, ChatFailure.CONTENT_TYPE, 1),
+        (Act.HUGE, ChatFailure.TOO_LARGE, 1),
     ],
 )
 async def test_lasting_failures_end_with_their_reason(act, reason, attempts):
@@ -97,7 +97,7 @@ async def test_the_timeout_bounds_the_whole_request(act):
     async with hostile(always(act), answer) as server:
         with pytest.raises(ChatError) as failed:
             await ask(server, llm_timeout_s=0.4)
-        assert failed.value.reason is FailureReason.TIMEOUT
+        assert failed.value.reason is ChatFailure.TIMEOUT
 
 
 async def test_backs_off_under_429_and_loses_nothing():
@@ -141,7 +141,7 @@ async def test_nobody_listening_is_named():
     async with ChatClient(LLMSettings(llm_endpoint="http://127.0.0.1:9/v1"), retry=QUICK) as client:
         with pytest.raises(ChatError, match=r"127\.0\.0\.1:9.*is the server running") as failed:
             await client.chat(Role.STATE, HELLO)
-    assert failed.value.reason is FailureReason.UNREACHABLE
+    assert failed.value.reason is ChatFailure.UNREACHABLE
 
 
 def test_a_bad_ca_bundle_is_named(tmp_path):
@@ -170,7 +170,7 @@ async def test_the_ca_bundle_decides_whom_to_trust(tmp_path):
         async with ChatClient(LLMSettings(llm_endpoint=endpoint), retry=QUICK) as client:
             with pytest.raises(ChatError, match="LLM_CA_BUNDLE") as failed:
                 await client.chat(Role.STATE, HELLO)
-        assert failed.value.reason is FailureReason.TLS
+        assert failed.value.reason is ChatFailure.TLS
         async with ChatClient(LLMSettings(llm_endpoint=endpoint, llm_ca_bundle=certificate)) as client:
             assert (await client.chat(Role.STATE, HELLO)).choices[0].text == "hi"
 
@@ -272,19 +272,19 @@ async def test_a_busy_server_may_say_so_in_its_own_way(act):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("Rate limit reached for requests per min (RPM)", FailureReason.OVERLOADED),
+        ("Rate limit reached for requests per min (RPM)", ChatFailure.OVERLOADED),
         (
             "You exceeded your current quota. Quota exceeded for metric GenerateRequestsPerMinute",
             "overloaded",
         ),
-        ("You exceeded your current quota. Please retry in 32.6s.", FailureReason.OVERLOADED),
-        ("You exceeded your current quota, please check your plan and billing details.", FailureReason.QUOTA),
-        ("Your credit balance is too low to access the API.", FailureReason.QUOTA),
-        ("Insufficient Balance", FailureReason.QUOTA),
-        ("Budget has been exceeded! Current cost: 10.1, Max budget: 10", FailureReason.QUOTA),
-        ("free-models-per-day limit reached. Add 10 credits to unlock 1000 requests", FailureReason.QUOTA),
-        ("Too many requests", FailureReason.OVERLOADED),
-        ("Model is overloaded, try again later", FailureReason.OVERLOADED),
+        ("You exceeded your current quota. Please retry in 32.6s.", ChatFailure.OVERLOADED),
+        ("You exceeded your current quota, please check your plan and billing details.", ChatFailure.QUOTA),
+        ("Your credit balance is too low to access the API.", ChatFailure.QUOTA),
+        ("Insufficient Balance", ChatFailure.QUOTA),
+        ("Budget has been exceeded! Current cost: 10.1, Max budget: 10", ChatFailure.QUOTA),
+        ("free-models-per-day limit reached. Add 10 credits to unlock 1000 requests", ChatFailure.QUOTA),
+        ("Too many requests", ChatFailure.OVERLOADED),
+        ("Model is overloaded, try again later", ChatFailure.OVERLOADED),
     ],
 )
 def test_limits_are_told_apart_by_their_words(words, reason):
@@ -335,7 +335,7 @@ async def test_a_refusal_that_is_about_the_prompt_is_told_as_it_was():
         for _ in range(2):
             with pytest.raises(ChatError, match="maximum context length") as failed:
                 await client.chat(Role.STATE, HELLO, schema={"type": "object"})
-            assert failed.value.reason is FailureReason.REFUSED
+            assert failed.value.reason is ChatFailure.REFUSED
     assert "response_format" in server.bodies[-1]
 
 

@@ -3,7 +3,7 @@ from tests.pipeline.playing import play
 
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
-from questloop.judges.evaluate import evaluate_epoch
+from questloop.judges.evaluate import JudgePass
 from questloop.judges.request import prepare
 from questloop.judges.scores import read_scores
 from questloop.pipeline.judging import segment_infos, with_judges
@@ -39,11 +39,10 @@ def test_judges_score_the_real_game(store):
     known = outcomes(reader, 0)
     result = with_judges(
         LLMSettings(),
-        lambda client: evaluate_epoch(
-            store, 0, segment_infos(reader, 0), reader.load, client, JudgeSettings(),
-            outcomes=known, announce=lambda _: None,
+        lambda client: JudgePass(store, 0, client, JudgeSettings(), announce=lambda _: None).run(
+            segment_infos(reader, 0), reader.load, known
         ),
-    )  # fmt: skip
+    )
     scores = read_scores(store, 0)
     assert result.summary.judged == len(scores) == 12
     assert len({line.weighted for line in scores}) > 6

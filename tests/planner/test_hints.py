@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from questloop.game.profiles.mossgrove import PROFILE
-from questloop.llm.reply import ChatError, FailureReason
+from questloop.llm.reply import ChatError, ChatFailure
 from questloop.planner import embedded
 from questloop.planner.client import EmbeddedPlanner, RemotePlanner
 from questloop.planner.hint import Hint, cell_of, parse_hint, request
@@ -96,7 +96,7 @@ def test_a_planner_that_sees_is_shown_the_screen(game):
     ("answer", "outcome"),
     [
         (InvalidPlan("target: missing"), "invalid"),
-        (ChatError(FailureReason.UNREACHABLE, "down"), "unavailable"),
+        (ChatError(ChatFailure.UNREACHABLE, "down"), "unavailable"),
         ({"target": None}, "none"),
         ({"target": {"to": "exit", "direction": "up"}}, "invalid"),  # a wall
         ({"target": {"to": "cell", "row": 10, "column": 14}}, "invalid"),  # outside

@@ -9,7 +9,7 @@ from benchmarks.planner.trials import Table
 from questloop.game.actions import Action
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
-from questloop.llm.reply import ChatError, FailureReason
+from questloop.llm.reply import ChatError, ChatFailure
 from questloop.planner.client import EmbeddedPlanner
 from questloop.planner.plan import InvalidPlan
 from questloop.planner.takeover import MAX_PLANS, Takeovers
@@ -79,7 +79,7 @@ def test_the_policy_plays_until_three_frames_agree_and_again_once_it_is_solved(t
     ("error", "outcome", "asked"),
     [
         (InvalidPlan("macros.0: unknown"), "invalid", MAX_PLANS),
-        (ChatError(FailureReason.UNREACHABLE, "down"), "unavailable", 1),
+        (ChatError(ChatFailure.UNREACHABLE, "down"), "unavailable", 1),
     ],
 )
 def test_without_a_plan_the_policy_plays_on_and_the_planner_rests(table, found, error, outcome, asked):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from questloop.reward_model.fit import preference_loss, read, roles
-from questloop.reward_model.network import Reading
+from questloop.reward_model.network import RewardReading
 from questloop.reward_model.preferences import from_comparisons
 
 
@@ -44,13 +44,13 @@ def test_weights_make_a_weighted_mean():
 
 def test_readings_by_hand():
     outputs = torch.tensor([[[1.0, 2.0, 6.0]]])
-    assert read(outputs, Reading.MEAN, 0.5).item() == 3
-    assert read(outputs, Reading.DIFFERENCE, 0.5).item() == 0.5 * 6 - 1
+    assert read(outputs, RewardReading.MEAN, 0.5).item() == 3
+    assert read(outputs, RewardReading.DIFFERENCE, 0.5).item() == 0.5 * 6 - 1
 
 
 def test_a_difference_takes_a_constant_out_and_a_mean_of_equal_lengths_in_pairs_too():
     outputs = torch.randn(2, 2, 5)
-    for reading in Reading:
+    for reading in RewardReading:
         a, b = read(outputs, reading, 1.0).unbind(dim=1)
         c, d = read(outputs + 7, reading, 1.0).unbind(dim=1)
         torch.testing.assert_close(a - b, c - d, atol=1e-5, rtol=0)

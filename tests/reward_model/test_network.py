@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from questloop.errors import BadDataError
-from questloop.reward_model.network import Ensemble, Measured, Reading, RewardModel, _digest
+from questloop.reward_model.network import Ensemble, Measured, RewardModel, RewardReading, _digest
 from questloop.rewards.shaping import Potential, shaping
 
 SIZE = 12
@@ -20,7 +20,7 @@ def model(seed=0, factor=1.0, constant=0.0, **values):
     ensemble.weights[-1].data *= factor
     ensemble.biases[-1].data += constant * torch.arange(1.0, 6)[:, None, None]
     reference = torch.randn(500, SIZE, generator=torch.Generator().manual_seed(1))
-    options = {"reading": Reading.MEAN, "observation_version": 3}
+    options = {"reading": RewardReading.MEAN, "observation_version": 3}
     return RewardModel(ensemble, reference, **(options | values))
 
 
@@ -93,7 +93,7 @@ def test_a_model_comes_back_from_its_file_whole(obs):
     loaded = RewardModel.load(written.to_bytes(), observation_version=3)
     np.testing.assert_array_equal(loaded(obs), written(obs))
     assert loaded.sha256 == written.sha256
-    assert (loaded.reading, loaded.observation_version) == (Reading.MEAN, 3)
+    assert (loaded.reading, loaded.observation_version) == (RewardReading.MEAN, 3)
     assert np.isnan([loaded.accuracy, loaded.accuracy_low, loaded.trust, loaded.trust_low]).all()
     measured = RewardModel.load(written.with_measures(Measured(0.8, 0.7, 0.9, 0.6)).to_bytes())
     assert (measured.accuracy, measured.accuracy_low, measured.trust, measured.trust_low) == (

@@ -9,7 +9,7 @@ import pytest
 
 from questloop.errors import BadDataError
 from questloop.reward_model import fit
-from questloop.reward_model.network import Reading
+from questloop.reward_model.network import RewardReading
 from questloop.reward_model.preferences import Preferences, ScoredSegment
 from questloop.reward_model.train import train_reward_model
 from questloop.rewards.shaping import annealed
@@ -45,7 +45,9 @@ def test_a_good_judge_is_learned_from(good):
 
 def test_progress_is_read_better_as_a_difference(good):
     """The planted score speaks of change: the mean of a state function cannot know it."""
-    difference, mean = (good[1].readings[reading] for reading in (Reading.DIFFERENCE, Reading.MEAN))
+    difference, mean = (
+        good[1].readings[reading] for reading in (RewardReading.DIFFERENCE, RewardReading.MEAN)
+    )
     assert difference.gold.value > mean.gold.value + 0.1
     assert difference.trust.value > max(mean.trust.value, 0.5) + 0.1
 

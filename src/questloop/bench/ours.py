@@ -15,7 +15,7 @@ import torch
 from questloop.env.world import game_world
 from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
 from questloop.game.start_states import StartStates
-from questloop.reward_model.network import Ensemble, Measured, Reading, RewardModel
+from questloop.reward_model.network import Ensemble, Measured, RewardModel, RewardReading
 from questloop.settings import load
 from questloop.storage import keys
 from questloop.storage.store import open_store
@@ -109,7 +109,7 @@ def _reward_model() -> bytes:
     model = RewardModel(
         Ensemble(torch.zeros(OBSERVATION_SIZE), torch.ones(OBSERVATION_SIZE), generator),
         torch.randn(256, OBSERVATION_SIZE, generator=generator),
-        reading=Reading.MEAN,
+        reading=RewardReading.MEAN,
         observation_version=OBSERVATION_VERSION,
         measured=Measured(0.75, 0.7, 0.75, 0.7),
     )

@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from questloop.game.state_file import SaveState
 
 Output = Annotated[Path, typer.Option(help="film or picture: .gif, .mp4 or .png (the last frame)")]
+PolicyStore = Annotated[
+    str | None, typer.Option("--store", "--checkpoint", help="store whose trained policy plays")
+]
 
 _FRAMES_A_SECOND = 60
 
 
 def play(
     output: Output = Path("play.gif"),
-    checkpoint: Annotated[
-        str | None, typer.Option("--store", "--checkpoint", help="store whose trained policy plays")
-    ] = None,
+    checkpoint: PolicyStore = None,
     epoch: LatestEpoch = None,
     script: Annotated[Path | None, typer.Option(help="play this input script")] = None,
     guide: Annotated[bool, typer.Option("--guide", help="print the game's guide, and play nothing")] = False,
@@ -59,11 +60,8 @@ def play(
     from questloop.game.input_script import load_inputs
     from questloop.game.input_script import steps as divided
     from questloop.game.profiles import profile_for
-    from questloop.game.recording import write_film
     from questloop.game.rom import Rom
-    from questloop.game.window import KEYS, play_in_window
     from questloop.storage.store import open_store
-    from questloop.telemetry.progress import progress_bar, told
 
     if len([way for way in (checkpoint, script, window) if way]) > 1:
         raise UsageError("play takes one of --store, --script and --window")
@@ -73,14 +71,11 @@ def play(
     loaded = Rom.load(game.rom_path)
     profile = profile_for(loaded, game.guide)
     if guide:
-        if profile.guide is None:
-            raise UsageError(f"{profile.name} has no guide; GUIDE names one of your own")
-        print(profile.guide.text)
+        _print_guide(profile)
         return
     begin = _beginning(loaded, profile, game.start_states, start)
     if window:
-        print(KEYS)
-        play_in_window(loaded, profile, begin)
+        _by_hand(loaded, profile, begin)
         return
     emulator = Emulator(loaded, profile.layout)
     if begin is not None:
@@ -91,10 +86,31 @@ def play(
     elif checkpoint:
         inputs = _policy(emulator, profile, checkpoint, epoch, steps, seed, game.frame_skip)
     total = len(inputs) if isinstance(inputs, list) else steps
+    _write(output, emulator, inputs, total, game.frame_skip)
+
+
+def _write(output: Path, emulator: Emulator, inputs: Iterable[Input], total: int, frame_skip: int) -> None:
+    """Play the inputs and write what they show."""
+    from questloop.game.recording import write_film
+    from questloop.telemetry.progress import progress_bar, told
+
     with progress_bar("play", "steps") as tell:
-        film = told(_film(emulator, inputs, game.frame_skip), total, tell)
-        frames = write_film(output, film, _FRAMES_A_SECOND / game.frame_skip)
+        film = told(_film(emulator, inputs, frame_skip), total, tell)
+        frames = write_film(output, film, _FRAMES_A_SECOND / frame_skip)
     print(f"{output}: {frames} frames")
+
+
+def _by_hand(rom: Rom, profile: Profile, begin: SaveState | None) -> None:
+    from questloop.game.window import KEYS, play_in_window
+
+    print(KEYS)
+    play_in_window(rom, profile, begin)
+
+
+def _print_guide(profile: Profile) -> None:
+    if profile.guide is None:
+        raise UsageError(f"{profile.name} has no guide; GUIDE names one of your own")
+    print(profile.guide.text)
 
 
 def _beginning(rom: Rom, profile: Profile, where: str | None, name: str | None) -> SaveState | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,6 +74,10 @@ def video(
         key = keys.film(number, episode or ("best" if grid == 1 else "grid"))
         where.put(key, data)
         path = f"{where.url.rstrip('/')}/{key}"
+    _say(path, data, chosen, as_json)
+
+
+def _say(path: str, data: bytes, chosen: Sequence[Replay], as_json: bool) -> None:
     if as_json:
         print(json.dumps({"video": path, "bytes": len(data), "episodes": [r.episode_id for r in chosen]}))
         return

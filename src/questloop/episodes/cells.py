@@ -33,7 +33,7 @@ PARTS = 3
 _SIZES = np.array([[160, 128], [240, 176]], np.int32)  # width, height in pixels: small, large rooms
 
 
-class Cell(BaseModel):
+class GameCell(BaseModel):
     """A line of `cells.jsonl`."""
 
     model_config = ConfigDict(frozen=True)
@@ -50,7 +50,7 @@ class Cell(BaseModel):
 class SeenCell:
     """A cell and what the policy saw there: `observation` f32 [D]."""
 
-    cell: Cell
+    cell: GameCell
     observation: Floats
 
 
@@ -91,7 +91,7 @@ class CellCollector:
         chosen = [divmod(row, slots) for row, _ in new]
         states = decode_all(np.stack([trace.taps[at] for at in chosen]), self._profile)
         for at, (_, cell_id), state in zip(chosen, new, states, strict=True):
-            cell = Cell(
+            cell = GameCell(
                 cell_id=f"{cell_id:016x}",
                 epoch=self._epoch,
                 episode_id=episode_of(*at),
@@ -137,7 +137,7 @@ def seen_in_epochs(store: Store, epochs: Iterable[int]) -> set[int]:
     return {int(cell.cell_id, 16) for epoch in epochs for cell in read_cells(store, epoch)}
 
 
-def read_cells(store: Store, epoch: int) -> list[Cell]:
+def read_cells(store: Store, epoch: int) -> list[GameCell]:
     """The cells that a committed epoch saw first; none where it was played by a version that noted none."""
     if not _has_cells(store, epoch):
         return []
@@ -167,7 +167,7 @@ def _free(columns: Columns) -> NDArray[np.bool_]:
     return columns.has_control & ~hindered & (columns.menu_open == 0)
 
 
-def _line(cell: Cell) -> bytes:
+def _line(cell: GameCell) -> bytes:
     return json.dumps(cell.model_dump(mode="json"), separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
@@ -175,9 +175,9 @@ def _numbered(data: bytes) -> Iterable[tuple[int, bytes]]:
     return enumerate(data.splitlines(), 1)
 
 
-def _parse(line: bytes, where: str) -> Cell:
+def _parse(line: bytes, where: str) -> GameCell:
     try:
-        return Cell.model_validate_json(line)
+        return GameCell.model_validate_json(line)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -13,7 +13,7 @@ from questloop.game.columns import Bytes, Columns
 from questloop.game.profile import Profile
 
 
-class Direction(IntEnum):
+class Facing(IntEnum):
     """Where the hero looks."""
 
     UP = 0
@@ -49,7 +49,7 @@ class GameState:
     room: int
     x: int
     y: int
-    direction: Direction
+    direction: Facing
     large_room: bool
     dungeon: int | None
     floor: int
@@ -242,7 +242,7 @@ def _state(columns: _Lists, slot: int, profile: Profile) -> GameState:
     )
 
 
-_DIRECTIONS = {int(each): each for each in Direction}
+_DIRECTIONS = {int(each): each for each in Facing}
 _SEASONS = {int(each): each for each in Season}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 UP, RIGHT, DOWN, LEFT = range(4)
-"""Ways on the map, in the order of a game's directions (`game.state.Direction`)."""
+"""Ways on the map, in the order of a game's directions (`game.state.Facing`)."""
 
 LAYOUT_TAP, MODE_TAP = "room_layout", "active_collisions"
 """Taps of a profile's `details`: the numbers of a room's metatiles, row by row, and its collision mode."""

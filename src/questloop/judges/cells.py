@@ -2,7 +2,7 @@
 
 How far along the quest is it, alone, and, side by side with another one, which is nearer to the end. So a
 large model's cost goes by new cells, not by steps. A cell that waits for the budget is judged by a later
-pass. What is asked, how votes count and what an outage does is as with segments (`judges.seat`).
+pass. What is asked, how votes count and what an outage does is as with segments (`judges.judge_runner`).
 
 Sources: Klissarov et al. 2023, "Motif: intrinsic motivation from artificial intelligence feedback" (arXiv
 2310.00166), and Wang et al. 2024, "RL-VLM-F" (2402.03681), which have language models compare states; Ma et
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict
 
-from questloop.episodes.cells import Cell
+from questloop.episodes.cells import GameCell
 from questloop.episodes.plain import plain
 from questloop.judges.jsonl import from_jsonl, to_jsonl
-from questloop.judges.judge_runner import Cases, Progress, Seat, run_lanes
+from questloop.judges.judge_runner import Cases, JudgeRunner, Progress, run_lanes
 from questloop.judges.pairwise import (
     PairSummary,
     Preference,
@@ -53,7 +53,7 @@ class CellText:
     text: str
 
     @classmethod
-    def of(cls, cell: Cell) -> CellText:
+    def of(cls, cell: GameCell) -> CellText:
         """What judges get to know of a cell."""
         state = plain(dict(cell.state))
         read = state.get
@@ -135,27 +135,27 @@ class CellPass:
     settings: JudgeSettings
     guide: str = ""
     seed: int = 0
-    seats: tuple[Seat, Seat] = field(init=False)
+    runners: tuple[JudgeRunner, JudgeRunner] = field(init=False)
 
     def __post_init__(self) -> None:
         folder, votes = keys.cell_judgements(), self.settings.judge_votes
         scorer, comparer = (
-            Seat.take(judge.guided(self.guide), self.store, folder, self.client, votes, self.seed)
+            JudgeRunner.take(judge.guided(self.guide), self.store, folder, self.client, votes, self.seed)
             for judge in (CELL, NEARER)
         )
-        self.seats = scorer, comparer
+        self.runners = scorer, comparer
 
     @property
     def fingerprints(self) -> dict[str, str]:
         """Of its two judges, by their names."""
-        return {seat.judge.name: seat.fingerprint for seat in self.seats}
+        return {runner.judge.name: runner.fingerprint for runner in self.runners}
 
     async def run(self, progress: Progress | None, announce: Callable[[str], None]) -> CellResult:
         """Judge what is new among `cells` and write `scores.jsonl` and `preferences.jsonl` of all.
 
-        Killed at any point, the same call goes on. Raises `UnavailableError` as `evaluate_epoch` does.
+        Killed at any point, the same call goes on. Raises `UnavailableError` as `JudgePass.run` does.
         """
-        scorer, comparer = self.seats
+        scorer, comparer = self.runners
         book = self.earlier.under(scorer.fingerprint, comparer.fingerprint)
         known = {line.cell_id for line in book.scores}
         fresh = [cell for cell in self.cells if cell.cell_id not in known]
@@ -177,7 +177,7 @@ class CellPass:
 
     async def _compare(
         self,
-        seat: Seat,
+        runner: JudgeRunner,
         chosen: Sequence[CellText],
         scores: Sequence[CellScore],
         progress: Progress | None,
@@ -186,10 +186,14 @@ class CellPass:
         pairs = pairs_of([cell.cell_id for cell in chosen], texts, scores, self.seed)
         orders = [order for a, b in pairs for order in ((a, b), (b, a))]
         asked = [(pair_id(a, b), side_by_side(texts[a], texts[b])) for a, b in orders]
-        await self._ask(seat, asked, progress)
-        return [preference(a, b, seat.answers[pair_id(a, b)], seat.answers[pair_id(b, a)]) for a, b in pairs]
+        await self._ask(runner, asked, progress)
+        return [
+            preference(a, b, runner.answers[pair_id(a, b)], runner.answers[pair_id(b, a)]) for a, b in pairs
+        ]
 
-    async def _ask(self, seat: Seat, asked: Sequence[tuple[str, str]], progress: Progress | None) -> None:
+    async def _ask(
+        self, runner: JudgeRunner, asked: Sequence[tuple[str, str]], progress: Progress | None
+    ) -> None:
         if not asked:
             return
 
@@ -199,7 +203,7 @@ class CellPass:
 
         ahead = 4 * self.client.settings.llm_concurrency
         async with Cases(len(asked), make, ahead=ahead) as cases:
-            await run_lanes([seat], cases, progress)
+            await run_lanes([runner], cases, progress)
 
     def _summary(
         self,
@@ -208,7 +212,7 @@ class CellPass:
         scores: Sequence[CellScore],
         pairs: Sequence[Preference],
     ) -> CellSummary:
-        answers = [answer for seat in self.seats for answer in seat.answers.values()]
+        answers = [answer for runner in self.runners for answer in runner.answers.values()]
         reasons = Counter(
             vote.invalid.value for answer in answers for vote in answer.votes if vote.invalid is not None
         )
@@ -220,7 +224,7 @@ class CellPass:
             no_quorum=sum(line is None for line in found),
             invalid=dict(sorted(reasons.items())),
             pairs=summarise_pairs(pairs, {}) if pairs else None,
-            model=self.seats[0].route.model,
+            model=self.runners[0].route.model,
             fingerprints=self.fingerprints,
             prompt_tokens=sum(answer.tokens.prompt for answer in answers),
             completion_tokens=sum(answer.tokens.completion for answer in answers),

@@ -47,14 +47,14 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Summary:
+class SegmentSummary:
     """The text that judges read, and the events it was made from."""
 
     text: str
     events: tuple[Event, ...]
 
 
-def compress(lines: Sequence[Line], token_budget: int = TOKEN_BUDGET) -> Summary:
+def compress(lines: Sequence[Line], token_budget: int = TOKEN_BUDGET) -> SegmentSummary:
     """Summarise the lines of a segment's `states.jsonl`."""
     if not lines:
         raise ValueError("a segment without states")
@@ -72,7 +72,7 @@ def compress(lines: Sequence[Line], token_budget: int = TOKEN_BUDGET) -> Summary
     )
     if left_out:
         body.append("left out: " + ", ".join(f"{count} {name}" for name, count in sorted(left_out.items())))
-    return Summary("\n".join([*head, "Events:", *body, *tail]), events)
+    return SegmentSummary("\n".join([*head, "Events:", *body, *tail]), events)
 
 
 def shows_the_game(line: Line) -> bool:

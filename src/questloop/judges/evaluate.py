@@ -11,9 +11,10 @@ from questloop.judges.cells import CellPass
 from questloop.judges.ensemble import combine
 from questloop.judges.journal import open_pass
 from questloop.judges.jsonl import to_jsonl
-from questloop.judges.judge_runner import Cases, Progress, Seat, run_lanes
+from questloop.judges.judge_runner import Cases, JudgeRunner, Progress, run_lanes
 from questloop.judges.request import Case, Load, prepare, prompt_tokens
-from questloop.judges.rubric import JUDGES
+from questloop.judges.rubric import JUDGES, Judge
+from questloop.judges.scores import SegmentScores
 from questloop.judges.selection import POLICY, SegmentInfo, select
 from questloop.judges.summary import Summary, summarise
 from questloop.llm.client import ChatClient
@@ -27,7 +28,7 @@ SAMPLE = 8
 
 
 @dataclass(frozen=True)
-class Result:
+class JudgePassResult:
     """What a pass wrote."""
 
     summary: Summary
@@ -35,93 +36,116 @@ class Result:
     """scores.jsonl and summary.json, for the stage's commit"""
 
 
-async def evaluate_epoch(
-    store: Store,
-    epoch: int,
-    segments: Sequence[SegmentInfo],
-    load: Load,
-    client: ChatClient,
-    settings: JudgeSettings,
-    *,
-    outcomes: Mapping[str, bool] | None = None,
-    guide: str = "",
-    cells: CellPass | None = None,
-    seed: int = 0,
-    restart: bool = False,
-    keep: bool = True,
-    progress: Progress | None = None,
-    announce: Callable[[str], None] = print,
-) -> Result:
-    """Judge the selected `segments` and write `scores.jsonl` and `summary.json`; the cells before them.
+@dataclass
+class JudgePass:
+    """A judge pass over an epoch: what it works with, and `run`, which judges segments.
 
-    `guide` is the text that every prompt begins with. `load` reads a segment by its id. `outcomes` by segment
-    id go into the summary's tau and calibration and nowhere else. Killed at any point, the same call goes on;
-    under other fingerprints it is refused unless
-    `restart`. Without `keep` nothing but the cache of judgements is written: a measurement of the judges.
-    Raises `UnavailableError` where a judge cannot be reached or does not judge, or a segment is left without
-    any score: the pass stays open, with what was judged cached.
+    Killed at any point, the same pass goes on; under other fingerprints it is refused unless `restart`.
     """
-    if not segments:
-        raise UsageError(f"epoch {epoch} has no segments to judge; run `questloop rollouts` first")
-    chosen = select(segments, settings.judge_budget, seed)
-    folder = keys.judgements_prefix(epoch)
-    seats = [
-        Seat.take(judge.guided(guide), store, folder, client, settings.judge_votes, seed) for judge in JUDGES
-    ]
-    if keep:
-        marks = {seat.judge.name: seat.fingerprint for seat in seats}
-        open_pass(store, epoch, marks | (cells.fingerprints if cells else {}), restart)
-    judged = await cells.run(progress, announce) if cells else None
 
-    def make(number: int) -> Case:
-        return prepare(load(chosen[number].segment_id))
+    store: Store
+    epoch: int
+    client: ChatClient
+    settings: JudgeSettings
+    guide: str = ""  # the text that every prompt begins with
+    seed: int = 0
+    restart: bool = False  # judge anew what was judged under other fingerprints
+    keep: bool = True  # else nothing but the cache of judgements is written: a measurement of the judges
+    progress: Progress | None = None
+    announce: Callable[[str], None] = print
 
-    async with Cases(len(chosen), make, ahead=4 * client.settings.llm_concurrency) as prepared:
-        sample = [await prepared.get(number) for number in range(min(SAMPLE, len(chosen)))]
-        announce(_plan(seats, sample, len(chosen), len(segments), settings.judge_votes))
-        await run_lanes(seats, prepared, progress)
-    if keep:
-        _require_scores(seats, chosen)
-    scores = [
-        combine(
-            info.segment_id,
-            info.episode_id,
-            epoch,
-            {seat.judge.name: seat.answers[info.segment_id] for seat in seats},
+    async def run(
+        self,
+        segments: Sequence[SegmentInfo],
+        load: Load,
+        outcomes: Mapping[str, bool] | None = None,
+        cells: CellPass | None = None,
+    ) -> JudgePassResult:
+        """Judge the selected `segments` and write `scores.jsonl` and `summary.json`; `cells` before them.
+
+        Args:
+            segments: those of the epoch; JUDGE_BUDGET of them are selected.
+            load: reads a segment by its id.
+            outcomes: by segment id, for the summary's tau and calibration; no judge sees them.
+            cells: the pass over the run's cells; None: none is made.
+
+        Raises:
+            UnavailableError: a judge cannot be reached or does not judge, or a segment is left without any
+                score. The pass stays open, with what was judged cached.
+            UsageError: there are no segments, or the epoch was judged under other fingerprints.
+        """
+        if not segments:
+            raise UsageError(f"epoch {self.epoch} has no segments to judge; run `questloop rollouts` first")
+        chosen = select(segments, self.settings.judge_budget, self.seed)
+        runners = [self._runner(judge) for judge in JUDGES]
+        if self.keep:
+            marks = {runner.judge.name: runner.fingerprint for runner in runners}
+            marks |= cells.fingerprints if cells else {}
+            open_pass(self.store, self.epoch, marks, self.restart)
+        judged = await cells.run(self.progress, self.announce) if cells else None
+        await self._ask(runners, chosen, load, len(segments))
+        scores = [_combined(info, self.epoch, runners) for info in chosen]
+        prices = self.client.settings.llm_usd_per_mtok_in, self.client.settings.llm_usd_per_mtok_out
+        summary = summarise(
+            self.epoch,
+            scores,
+            available=len(segments),
+            budget=self.settings.judge_budget,
+            policy=POLICY,
+            outcomes=outcomes or {},
+            cells=judged.summary if judged else None,
+            usd_per_mtok=prices,
         )
-        for info in chosen
-    ]
-    summary = summarise(
-        epoch,
-        scores,
-        available=len(segments),
-        budget=settings.judge_budget,
-        policy=POLICY,
-        outcomes=outcomes or {},
-        cells=judged.summary if judged else None,
-        usd_per_mtok=(client.settings.llm_usd_per_mtok_in, client.settings.llm_usd_per_mtok_out),
-    )
-    if not keep:
-        return Result(summary, ())
-    if summary.alpha is not None:
-        metrics.judge_agreement_alpha.set(summary.alpha)
-    written = (
-        store.put(keys.scores(epoch), to_jsonl(scores), durable=True),
-        store.put(keys.evaluation(epoch), summary.model_dump_json(indent=1).encode() + b"\n", durable=True),
-    )
-    return Result(summary, (*written, *(judged.objects if judged else ())))
+        written = self._write(scores, summary) if self.keep else ()
+        return JudgePassResult(summary, (*written, *(judged.objects if judged and self.keep else ())))
+
+    def _runner(self, judge: Judge) -> JudgeRunner:
+        folder, votes = keys.judgements_prefix(self.epoch), self.settings.judge_votes
+        return JudgeRunner.take(judge.guided(self.guide), self.store, folder, self.client, votes, self.seed)
+
+    async def _ask(
+        self, runners: Sequence[JudgeRunner], chosen: Sequence[SegmentInfo], load: Load, available: int
+    ) -> None:
+        """Have every judge judge every chosen segment, once it was said what that asks for."""
+
+        def make(number: int) -> Case:
+            return prepare(load(chosen[number].segment_id))
+
+        ahead = 4 * self.client.settings.llm_concurrency
+        async with Cases(len(chosen), make, ahead=ahead) as prepared:
+            sample = [await prepared.get(number) for number in range(min(SAMPLE, len(chosen)))]
+            self.announce(_plan(runners, sample, len(chosen), available, self.settings.judge_votes))
+            await run_lanes(runners, prepared, self.progress)
+        if self.keep:
+            _require_scores(runners, chosen)
+
+    def _write(self, scores: Sequence[SegmentScores], summary: Summary) -> tuple[StoredObject, ...]:
+        if summary.alpha is not None:
+            metrics.judge_agreement_alpha.set(summary.alpha)
+        document = summary.model_dump_json(indent=1).encode() + b"\n"
+        return (
+            self.store.put(keys.scores(self.epoch), to_jsonl(scores), durable=True),
+            self.store.put(keys.evaluation(self.epoch), document, durable=True),
+        )
 
 
-def _require_scores(seats: Sequence[Seat], chosen: Sequence[SegmentInfo]) -> None:
+def _combined(info: SegmentInfo, epoch: int, runners: Sequence[JudgeRunner]) -> SegmentScores:
+    answers = {runner.judge.name: runner.answers[info.segment_id] for runner in runners}
+    return combine(info.segment_id, info.episode_id, epoch, answers)
+
+
+def _require_scores(runners: Sequence[JudgeRunner], chosen: Sequence[SegmentInfo]) -> None:
     """Leave the pass open where a judge gave no score at all, or a segment got none of any judge."""
-    for seat in seats:
-        seat.require_a_score()
+    for runner in runners:
+        runner.require_a_score()
     bare = [
-        info.segment_id for info in chosen if not any(seat.answers[info.segment_id].quorum for seat in seats)
+        info.segment_id
+        for info in chosen
+        if not any(runner.answers[info.segment_id].quorum for runner in runners)
     ]
     if bare:
         reasons = Counter(
-            vote.invalid.value for seat in seats for vote in seat.answers[bare[0]].votes if vote.invalid
+            vote.invalid.value for runner in runners for vote in runner.answers[bare[0]].votes if vote.invalid
         )
         raise UnavailableError(
             f"{len(bare)} of {len(chosen)} segments got no score of any judge, {bare[0]} for "
@@ -129,12 +153,14 @@ def _require_scores(seats: Sequence[Seat], chosen: Sequence[SegmentInfo]) -> Non
         )
 
 
-def _plan(seats: Sequence[Seat], sample: Sequence[Case], chosen: int, available: int, votes: int) -> str:
+def _plan(
+    runners: Sequence[JudgeRunner], sample: Sequence[Case], chosen: int, available: int, votes: int
+) -> str:
     """What the pass will ask for: segments x votes x tokens."""
-    prompt = sum(prompt_tokens(seat.judge, sample, seat.route.images) for seat in seats)
-    models = Counter(seat.route.model for seat in seats)
+    prompt = sum(prompt_tokens(runner.judge, sample, runner.route.images) for runner in runners)
+    models = Counter(runner.route.model for runner in runners)
     return (
-        f"judging {chosen} of {available} segments x {len(seats)} judges x {votes} votes "
-        f"x about {prompt / len(seats):.0f} prompt tokens = {chosen * votes * prompt / 1e6:.2f} M tokens "
+        f"judging {chosen} of {available} segments x {len(runners)} judges x {votes} votes "
+        f"x about {prompt / len(runners):.0f} prompt tokens = {chosen * votes * prompt / 1e6:.2f} M tokens "
         f"({', '.join(models)})"
     )

@@ -16,14 +16,14 @@ from questloop.judges.rubric import Judge
 from questloop.judges.scores import JudgeScores
 from questloop.judges.votes import DETERMINISTIC_PREFIX, OUTAGE, TRANSPORT, Voter, seeds_of
 from questloop.llm.client import ChatClient
-from questloop.llm.reply import ChatError, FailureReason
+from questloop.llm.reply import ChatError, ChatFailure
 from questloop.llm.routes import Route
 from questloop.storage.store import Store
 from questloop.telemetry import metrics
 
 GIVE_UP_AFTER = 10
 """judgements in a row without any answer after which a judge counts as gone"""
-MISCONFIGURED = frozenset({FailureReason.UNREACHABLE.value, FailureReason.REFUSED.value})
+MISCONFIGURED = frozenset({ChatFailure.UNREACHABLE.value, ChatFailure.REFUSED.value})
 """failures that, at the very first request, speak of settings rather than of a bad moment"""
 
 Progress = Callable[[int, int], None]
@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass
-class Seat:
+class JudgeRunner:
     """A judge in a pass. Each prompt is judged once a fingerprint, in this pass or an earlier one."""
 
     judge: Judge
@@ -47,7 +47,9 @@ class Seat:
     """judgements before the first valid vote; None: there was one"""
 
     @classmethod
-    def take(cls, judge: Judge, store: Store, folder: str, client: ChatClient, votes: int, seed: int) -> Seat:
+    def take(
+        cls, judge: Judge, store: Store, folder: str, client: ChatClient, votes: int, seed: int
+    ) -> JudgeRunner:
         """Find the judge's model, its fingerprint and what it has judged before, kept under `folder`."""
         route = client.route(judge.role)
         scorer = ""
@@ -200,13 +202,13 @@ class Cases:
         return await self._tasks[number]
 
 
-async def run_lanes(seats: Sequence[Seat], cases: Cases, progress: Progress | None) -> None:
+async def run_lanes(runners: Sequence[JudgeRunner], cases: Cases, progress: Progress | None) -> None:
     """Have every judge judge every case.
 
     Servers work side by side; on one server its judges follow one another, so that requests with a common
     prefix follow one another too.
     """
-    total, done = len(cases) * len(seats), 0
+    total, done = len(cases) * len(runners), 0
 
     def advance() -> None:
         nonlocal done
@@ -214,13 +216,13 @@ async def run_lanes(seats: Sequence[Seat], cases: Cases, progress: Progress | No
         if progress is not None:
             progress(done, total)
 
-    lanes: dict[str, list[Seat]] = {}
-    for seat in seats:
-        lanes.setdefault(seat.route.url, []).append(seat)
+    lanes: dict[str, list[JudgeRunner]] = {}
+    for runner in runners:
+        lanes.setdefault(runner.route.url, []).append(runner)
 
-    async def run_lane(lane: Sequence[Seat]) -> None:
-        for seat in lane:
-            await seat.run(cases, advance)
+    async def run_lane(lane: Sequence[JudgeRunner]) -> None:
+        for runner in lane:
+            await runner.run(cases, advance)
 
     await run_all(run_lane(lane) for lane in lanes.values())
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from questloop.errors import BadDataError, UsageError
 from questloop.judges.jsonl import from_jsonl, to_jsonl
-from questloop.judges.judge_runner import Cases, Progress, Seat, run_lanes
+from questloop.judges.judge_runner import Cases, JudgeRunner, Progress, run_lanes
 from questloop.judges.request import Case, Load, prepare
 from questloop.judges.rubric import PAIRWISE
 from questloop.judges.scores import JudgeScores, Score
@@ -83,24 +83,30 @@ async def compare_epoch(
 ) -> tuple[PairSummary, StoredObject]:
     """Judge `pairs` pairs of segments of different episodes and write `preferences.jsonl`.
 
-    Resumable and cached as `evaluate_epoch` is, by the same journal.
+    Resumable and cached as `JudgePass.run` is, by the same journal.
     """
     chosen = choose_pairs(segments, pairs, seed)
     if not chosen:
         raise UsageError(f"epoch {epoch}: pairs need segments of two episodes or more")
     asked = [order for a, b in chosen for order in ((a, b), (b, a))]
-    seat = Seat.take(PAIRWISE, store, keys.judgements_prefix(epoch), client, settings.judge_votes, seed)
+    runner = JudgeRunner.take(
+        PAIRWISE, store, keys.judgements_prefix(epoch), client, settings.judge_votes, seed
+    )
 
     def make(number: int) -> Case:
         first, second = asked[number]
         text = side_by_side(prepare(load(first)).text, prepare(load(second)).text)
         return Case(pair_id(first, second), "", text, ())
 
-    announce(f"comparing {len(chosen)} pairs x 2 orders x {settings.judge_votes} votes ({seat.route.model})")
+    announce(
+        f"comparing {len(chosen)} pairs x 2 orders x {settings.judge_votes} votes ({runner.route.model})"
+    )
     async with Cases(len(asked), make, ahead=2 * client.settings.llm_concurrency) as cases:
-        await run_lanes([seat], cases, progress)
-    seat.require_a_score()
-    found = [preference(a, b, seat.answers[pair_id(a, b)], seat.answers[pair_id(b, a)]) for a, b in chosen]
+        await run_lanes([runner], cases, progress)
+    runner.require_a_score()
+    found = [
+        preference(a, b, runner.answers[pair_id(a, b)], runner.answers[pair_id(b, a)]) for a, b in chosen
+    ]
     written = store.put(keys.preferences(epoch), to_jsonl(found), durable=True)
     return summarise_pairs(found, outcomes or {}), written
 

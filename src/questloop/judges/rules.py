@@ -31,7 +31,7 @@ _COUNT = re.compile(r"([a-z][a-z ]*?) (-?\d+)(?:,|$)")
 
 
 @dataclass(frozen=True)
-class Reading:
+class TextReading:
     """A summary read back from its text."""
 
     steps: int
@@ -49,7 +49,7 @@ class Reading:
         return min(self.counts.get(name, 0) / max(self.steps, 1), 1.0)
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> TextReading:
     """Parse a summary; a text that is none gives zeros.
 
     >>> read("Segment of 3 steps, 0 to 2.\\nCounts: rooms 2, tiles 5").counts["tiles"]
@@ -58,7 +58,7 @@ def read(text: str) -> Reading:
     lines = [line.strip() for line in text.splitlines()]
     named = {name: rest for line in lines for name, _, rest in [line.partition(": ")] if rest}
     length = re.search(r"Segment of (\d+) steps", text)
-    return Reading(
+    return TextReading(
         steps=int(length[1]) if length else 0,
         counts={name: int(value) for name, value in _COUNT.findall(named.get("Counts", ""))},
         events=tuple(line.partition(" ")[2] for line in lines if line[:1].isdigit()),
@@ -81,7 +81,7 @@ def compare(first: str, second: str) -> Answer:
     return {"reason": f"rule-based: {gap:+.2f} in log-odds of a next step", "overall": _sigmoid(gap)}
 
 
-def _state(reading: Reading, _: bytes | None) -> Answer:
+def _state(reading: TextReading, _: bytes | None) -> Answer:
     points = _progress_points(reading)
     seen = _state_sees(reading)
     ground = seen["health"] * (0.5 if seen["unarmed"] else 1.0)
@@ -94,7 +94,7 @@ def _state(reading: Reading, _: bytes | None) -> Answer:
     }
 
 
-def _state_sees(reading: Reading) -> dict[str, float]:
+def _state_sees(reading: TextReading) -> dict[str, float]:
     return {
         "health": _health(reading),
         "pushed": reading.share("pushed"),
@@ -103,7 +103,7 @@ def _state_sees(reading: Reading) -> dict[str, float]:
     }
 
 
-def _puzzle(reading: Reading, _: bytes | None) -> Answer:
+def _puzzle(reading: TextReading, _: bytes | None) -> Answer:
     solved = reading.having("door opened", "boss keys", "essence")
     part = reading.having("keys", "button pressed", "switch hit", "torch lit")
     cleared, tried = reading.having("room cleared"), reading.having("block pushed", "enemies")
@@ -120,7 +120,7 @@ def _puzzle(reading: Reading, _: bytes | None) -> Answer:
     }
 
 
-def _vision(reading: Reading, picture: bytes | None) -> Answer:
+def _vision(reading: TextReading, picture: bytes | None) -> Answer:
     distinct, shown = distinct_pictures(picture) if picture else (reading.counts.get("rooms", 1), 0)
     seen = (distinct - 1) / (shown - 1) if shown > 1 else _saturate(distinct - 1, 2.0)
     first = reading.counts.get("first visits", 0)
@@ -137,7 +137,7 @@ def _vision(reading: Reading, picture: bytes | None) -> Answer:
     }
 
 
-_JUDGES: dict[Role, Callable[[Reading, bytes | None], Answer]] = {
+_JUDGES: dict[Role, Callable[[TextReading, bytes | None], Answer]] = {
     Role.STATE: _state,
     Role.PUZZLE: _puzzle,
     Role.VISION: _vision,
@@ -165,7 +165,7 @@ def _sigmoid(score: float) -> float:
     return round(1 / (1 + math.exp(-score)), 4)
 
 
-def _progress_points(reading: Reading) -> float:
+def _progress_points(reading: TextReading) -> float:
     points = 0.5 * reading.counts.get("new rooms", 0)
     points += 2.0 * reading.having("sword", "shield", "item", "max health", "reached")
     points += 1.5 * reading.having("keys", "boss keys") + 1.0 * reading.having("door opened")
@@ -175,7 +175,7 @@ def _progress_points(reading: Reading) -> float:
     return points - 1.0 * reading.counts.get("deaths", 0)
 
 
-def _dialog(reading: Reading) -> float | None:
+def _dialog(reading: TextReading) -> float | None:
     """More for each different conversation, less for repeats and for time spent stuck in one."""
     begun = reading.counts.get("dialogs", 0)
     inside = reading.counts.get("in dialog", 0)
@@ -187,7 +187,7 @@ def _dialog(reading: Reading) -> float | None:
     return round(_saturate(max(different, 0.5), 1.5) * fresh * (1 - 0.5 * stuck), 4)
 
 
-def _efficiency(reading: Reading) -> float:
+def _efficiency(reading: TextReading) -> float:
     """Different tiles a move, less for turning back, standing and menus."""
     moves = reading.counts.get("tile moves", 0)
     if not moves:
@@ -199,13 +199,13 @@ def _efficiency(reading: Reading) -> float:
     return round(max(0.0, fresh * free * (1 - idle)), 4)
 
 
-def _health(reading: Reading) -> float:
+def _health(reading: TextReading) -> float:
     """Share of the health left at the end."""
     found = re.search(r"(?:^|, )health (\d+)/(\d+)", reading.end)
     return min(int(found[1]) / max(int(found[2]), 1), 1.0) if found else 1.0
 
 
-def _enemies(reading: Reading) -> int:
+def _enemies(reading: TextReading) -> int:
     """Enemies still standing in the room at the end."""
     return _status(reading.end, "enemies")
 

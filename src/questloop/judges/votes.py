@@ -12,19 +12,19 @@ from typing import Any
 from questloop.judges.rubric import MAX_REPLY_TOKENS, TEMPERATURE, Criterion, Judge
 from questloop.judges.scores import InvalidReason, JudgeScores, Tokens, Vote
 from questloop.llm.client import ChatClient, Message
-from questloop.llm.reply import FINAL, ChatError, Choice, FailureReason, Reply
+from questloop.llm.reply import FINAL, ChatError, ChatFailure, Reply, ReplyChoice
 from questloop.llm.structured import ParseError, parse_object
 
 DETERMINISTIC_PREFIX = "rule-based"
 REASON_LENGTH = 400
 
-TRANSPORT = frozenset(InvalidReason(reason.value) for reason in FailureReason)
+TRANSPORT = frozenset(InvalidReason(reason.value) for reason in ChatFailure)
 """reasons that say nothing about the model's judgement"""
 OUTAGE = TRANSPORT - {InvalidReason.REFUSED, InvalidReason.TOO_LARGE}
 """those of a server that is away or unwell; what it refuses is a prompt of its own"""
 
 
-def read_vote(choice: Choice, judge: Judge, seed: int, failover_model: str | None = None) -> Vote:
+def read_vote(choice: ReplyChoice, judge: Judge, seed: int, failover_model: str | None = None) -> Vote:
     """A completion as a vote. What cannot be read is invalid with its reason, never a number."""
 
     def invalid(reason: InvalidReason) -> Vote:
@@ -123,7 +123,7 @@ class Voter:
         try:
             reply = await self._chat(messages, self.seeds[0], len(self.seeds))
         except ChatError as error:
-            if error.reason is FailureReason.REFUSED and not self._proven:
+            if error.reason is ChatFailure.REFUSED and not self._proven:
                 self.shared = False
                 return [], None
             return [_failed(error, seed) for seed in self.seeds], None

@@ -17,7 +17,7 @@ import httpx
 from questloop.errors import UsageError
 from questloop.llm.dialect import Dialect
 from questloop.llm.limiter import AdaptiveLimiter
-from questloop.llm.reply import ChatError, FailureReason, Reply
+from questloop.llm.reply import ChatError, ChatFailure, Reply
 from questloop.llm.retry import RetryPolicy
 from questloop.llm.routes import Role, Route, failover_route, route_of
 from questloop.llm.wire import read_choices, read_document, read_usage
@@ -161,7 +161,7 @@ class ChatClient:
             if dialect.refused(failure, written, taken):
                 refusal = refusal or failure
                 continue
-            overloaded = failure.reason is FailureReason.OVERLOADED
+            overloaded = failure.reason is ChatFailure.OVERLOADED
             overloads += overloaded
             failures += not overloaded
             wait = self._retry.delay(failure, failures, overloads, loop.time() - began)
@@ -169,7 +169,7 @@ class ChatClient:
                 limiter.overloaded(sent, min(failure.retry_after_s or wait or 0.0, LONGEST_PAUSE_S))
             if wait is None:
                 # Of what was tried in vain, the answer to the request as it was meant says most.
-                raise refusal if refusal and failure.reason is FailureReason.REFUSED else failure
+                raise refusal if refusal and failure.reason is ChatFailure.REFUSED else failure
             self.stats.retries += 1
             if wait > TELL_AFTER_S:
                 log.warning("the server is busy", wait_s=round(wait), said=str(failure))
@@ -208,7 +208,7 @@ class ChatClient:
             raise _transport_error(url, error) from None
         except (TimeoutError, httpx.TimeoutException):
             raise ChatError(
-                FailureReason.TIMEOUT,
+                ChatFailure.TIMEOUT,
                 f"{url}: no answer within LLM_TIMEOUT_S={self.settings.llm_timeout_s:g}",
             ) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
@@ -265,7 +265,7 @@ async def _read(response: httpx.Response, url: str) -> bytes:
     async for chunk in response.aiter_bytes():
         size += len(chunk)
         if size > MAX_REPLY_BYTES:
-            raise ChatError(FailureReason.TOO_LARGE, f"{url}: reply longer than {MAX_REPLY_BYTES} bytes")
+            raise ChatError(ChatFailure.TOO_LARGE, f"{url}: reply longer than {MAX_REPLY_BYTES} bytes")
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -274,18 +274,18 @@ def _transport_error(url: str, error: Exception) -> ChatError:
     text = str(error) or type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return ChatError(
-            FailureReason.TLS, f"{url}: certificate not trusted; set LLM_CA_BUNDLE to its CA ({text})"
+            ChatFailure.TLS, f"{url}: certificate not trusted; set LLM_CA_BUNDLE to its CA ({text})"
         )
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return ChatError(FailureReason.UNREACHABLE, f"{url}: cannot connect ({text}); is the server running?")
+        return ChatError(ChatFailure.UNREACHABLE, f"{url}: cannot connect ({text}); is the server running?")
     if isinstance(error, httpx.DecodingError):
-        return ChatError(FailureReason.MALFORMED, f"{url}: reply cannot be unpacked ({text})")
-    return ChatError(FailureReason.CONNECTION, f"{url}: {text}")
+        return ChatError(ChatFailure.MALFORMED, f"{url}: reply cannot be unpacked ({text})")
+    return ChatError(ChatFailure.CONNECTION, f"{url}: {text}")
 
 
 def _through(proxy: Proxy | None, error: ChatError) -> ChatError:
     """The error of a request that a proxy may have spoilt says so."""
-    if proxy is not None and error.reason not in (FailureReason.QUOTA, FailureReason.TOO_LARGE):
+    if proxy is not None and error.reason not in (ChatFailure.QUOTA, ChatFailure.TOO_LARGE):
         error.args = (f"{error} (asked by the proxy {proxy}; NO_PROXY names hosts to reach without it)",)
     return error
 

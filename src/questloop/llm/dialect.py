@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from questloop.llm.reply import ChatError, FailureReason
+from questloop.llm.reply import ChatError, ChatFailure
 
 Body = Mapping[str, Any]
 
@@ -79,7 +79,7 @@ class Dialect:
 
     def refused(self, error: ChatError, body: Body, taken: tuple[int, ...]) -> bool:
         """Whether to ask again at once, after a refusal of `body` as written under the changes `taken`."""
-        if error.reason not in (FailureReason.REFUSED, FailureReason.SERVER_ERROR):
+        if error.reason not in (ChatFailure.REFUSED, ChatFailure.SERVER_ERROR):
             return False
         if taken != self.taken:  # another request has learned meanwhile
             return len(self.taken) > len(taken)
@@ -88,7 +88,7 @@ class Dialect:
         if named:
             self.taken = (*taken, named[0])
             return True
-        unclear = error.reason is FailureReason.REFUSED and error.status in (400, 422)
+        unclear = error.reason is ChatFailure.REFUSED and error.status in (400, 422)
         if not unclear or self._settled or body.get("n", 1) > 1:
             return False
         if not fitting:

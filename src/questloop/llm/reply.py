@@ -9,7 +9,7 @@ from questloop.errors import UnavailableError
 
 
 @dataclass(frozen=True)
-class Choice:
+class ReplyChoice:
     """One sampled completion."""
 
     text: str
@@ -31,7 +31,7 @@ class Usage:
 class Reply:
     """The answer to one chat request."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[ReplyChoice, ...]
     model: str
     usage: Usage
     latency_s: float
@@ -42,7 +42,7 @@ class Reply:
     """the model that failed before this one was asked"""
 
 
-class FailureReason(StrEnum):
+class ChatFailure(StrEnum):
     """Why a request has no reply."""
 
     TIMEOUT = "timeout"
@@ -61,17 +61,17 @@ class FailureReason(StrEnum):
 
 TRANSIENT = frozenset(
     {
-        FailureReason.TIMEOUT,
-        FailureReason.UNREACHABLE,
-        FailureReason.CONNECTION,
-        FailureReason.OVERLOADED,
-        FailureReason.SERVER_ERROR,
-        FailureReason.MALFORMED,
+        ChatFailure.TIMEOUT,
+        ChatFailure.UNREACHABLE,
+        ChatFailure.CONNECTION,
+        ChatFailure.OVERLOADED,
+        ChatFailure.SERVER_ERROR,
+        ChatFailure.MALFORMED,
     }
 )
 
 
-FINAL = frozenset({FailureReason.AUTH, FailureReason.TLS, FailureReason.QUOTA})
+FINAL = frozenset({ChatFailure.AUTH, ChatFailure.TLS, ChatFailure.QUOTA})
 """what no other request to the same server would mend"""
 
 
@@ -80,7 +80,7 @@ class ChatError(UnavailableError):
 
     def __init__(
         self,
-        reason: FailureReason,
+        reason: ChatFailure,
         message: str,
         status: int | None = None,
         retry_after_s: float | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from questloop.llm.reply import ChatError, FailureReason
+from questloop.llm.reply import ChatError, ChatFailure
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RetryPolicy:
         """
         if not error.transient:
             return None
-        if error.reason is FailureReason.OVERLOADED:
+        if error.reason is ChatFailure.OVERLOADED:
             wait = max(self._backoff(overloads), error.retry_after_s or 0.0)
             return wait if elapsed_s + wait <= self.patience_s else None
         return self._backoff(failures) if failures < self.max_attempts else None

@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from questloop.llm.reply import ChatError, Choice, FailureReason, Usage
+from questloop.llm.reply import ChatError, ChatFailure, ReplyChoice, Usage
 from questloop.redaction import hide, shown
 
 _LONGEST_WORDS = 300
@@ -57,10 +57,10 @@ def read_document(response: httpx.Response, raw: bytes, url: str) -> dict[str, A
         return document
     if kind != "application/json" and not kind.endswith("+json"):
         raise ChatError(
-            FailureReason.CONTENT_TYPE, f"{url}: answered {kind or 'no content type'}, not JSON", 200
+            ChatFailure.CONTENT_TYPE, f"{url}: answered {kind or 'no content type'}, not JSON", 200
         )
     what = "not whole JSON" if document is None else "not a JSON object"
-    raise ChatError(FailureReason.MALFORMED, f"{url}: reply is {what}", 200)
+    raise ChatError(ChatFailure.MALFORMED, f"{url}: reply is {what}", 200)
 
 
 def status_error(status: int, raw: bytes, url: str, headers: Mapping[str, str]) -> ChatError:
@@ -71,30 +71,30 @@ def status_error(status: int, raw: bytes, url: str, headers: Mapping[str, str]) 
     message = f"{url}: HTTP {status} {words}".rstrip()
     wait_s = _retry_after(headers, low)
 
-    def error(reason: FailureReason, hint: str = "") -> ChatError:
+    def error(reason: ChatFailure, hint: str = "") -> ChatError:
         return ChatError(reason, message + hint, status, wait_s, said=low)
 
     soon = bool(_SOON.search(low)) or (wait_s is not None and wait_s <= _SOON_S)
     spent = bool(_ALWAYS_USED_UP.search(low)) or (bool(_USED_UP.search(low)) and not soon)
     if status == 402 or (spent and status in (400, 403, 429, 503)):
-        return error(FailureReason.QUOTA)
+        return error(ChatFailure.QUOTA)
     if status in (429, 503, 529):
-        return error(FailureReason.OVERLOADED)
+        return error(ChatFailure.OVERLOADED)
     if status in (408, 425) or status >= 500:
-        return error(FailureReason.SERVER_ERROR)
+        return error(ChatFailure.SERVER_ERROR)
     if status in (401, 403):
-        return error(FailureReason.AUTH, "; set LLM_API_KEY")
+        return error(ChatFailure.AUTH, "; set LLM_API_KEY")
     if status == 407:
-        return error(FailureReason.AUTH, "; the proxy asks for a user and a password")
+        return error(ChatFailure.AUTH, "; the proxy asks for a user and a password")
     if 300 <= status < 400:
         place = shown(headers.get("location", "")) or "nowhere"
-        return error(FailureReason.REFUSED, f"; it points to {place}: set LLM_ENDPOINT to what it stands for")
+        return error(ChatFailure.REFUSED, f"; it points to {place}: set LLM_ENDPOINT to what it stands for")
     if status == 404 and not re.search(r"/v\d+[a-z]*$", url.rpartition("/chat/completions")[0] or url):
-        return error(FailureReason.REFUSED, "; the address before /chat/completions mostly ends in /v1")
-    return error(FailureReason.REFUSED)
+        return error(ChatFailure.REFUSED, "; the address before /chat/completions mostly ends in /v1")
+    return error(ChatFailure.REFUSED)
 
 
-def read_choices(document: Mapping[str, Any], url: str) -> tuple[Choice, ...]:
+def read_choices(document: Mapping[str, Any], url: str) -> tuple[ReplyChoice, ...]:
     """Every completion of a reply; `ChatError` where there is none."""
     listed = document.get("choices")
     if not isinstance(listed, list) and isinstance(document.get("message"), dict):
@@ -140,7 +140,7 @@ def _error_inside(document: Mapping[str, Any], url: str) -> ChatError:
     if status:
         return status_error(status, text.encode(), url, {})
     words = _words(text) if inner or "message" in document or "detail" in document else ""
-    return ChatError(FailureReason.MALFORMED, f"{url}: reply has no choices {words}".rstrip(), said=text)
+    return ChatError(ChatFailure.MALFORMED, f"{url}: reply has no choices {words}".rstrip(), said=text)
 
 
 _KINDS = (
@@ -157,7 +157,7 @@ _KINDS = (
 """words in an error's code or type, and the status that would say the same"""
 
 
-def _choice(item: Mapping[str, Any]) -> Choice:
+def _choice(item: Mapping[str, Any]) -> ReplyChoice:
     message = item.get("message")
     message = message if isinstance(message, dict) else {}
     reason = str(item.get("finish_reason") or "").lower()
@@ -168,7 +168,7 @@ def _choice(item: Mapping[str, Any]) -> Choice:
         # Some servers file a whole answer under the thoughts when thinking is switched off.
         text = _text(message.get("reasoning_content") or message.get("reasoning"))
     text = _without_thoughts(text).encode("utf-8", "replace").decode()
-    return Choice(text=text, finish_reason="length" if reason in _LENGTH else reason)
+    return ReplyChoice(text=text, finish_reason="length" if reason in _LENGTH else reason)
 
 
 def _text(content: Any) -> str:

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from questloop.episodes.cells import Cell, read_cells
+from questloop.episodes.cells import GameCell, read_cells
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.judges.cells import CellBook, CellPass, CellText, read_book
-from questloop.judges.evaluate import Result, evaluate_epoch
+from questloop.judges.evaluate import JudgePass, JudgePassResult
 from questloop.judges.selection import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.serving.server import LocalServer
@@ -34,44 +34,34 @@ def judge_epoch(
     keep: bool = True,
     progress: Callable[[int, int], None] | None = None,
     announce: Callable[[str], None] = print,
-) -> Result:
-    """One judge pass over an epoch's exported segments by the judges in force; see `evaluate_epoch`."""
+) -> JudgePassResult:
+    """One judge pass over an epoch's exported segments by the judges in force; see `JudgePass`."""
     reader, guide = SegmentReader(store), guide_text(settings)
 
-    async def ask(client: ChatClient) -> Result:
+    async def ask(client: ChatClient) -> JudgePassResult:
         cells = [CellText.of(cell) for cell in cells_until(store, epoch)] if keep else []
-        return await evaluate_epoch(
+        judging = JudgePass(
             store,
             epoch,
-            segment_infos(reader, epoch),
-            reader.load,
             client,
             settings.judges,
-            outcomes=outcomes(reader, epoch),
             guide=guide,
-            cells=CellPass(
-                store,
-                epoch,
-                cells,
-                judged_before(store, epoch),
-                client,
-                settings.judges,
-                guide,
-                settings.loop.seed,
-            )
-            if cells
-            else None,
             seed=settings.loop.seed,
             restart=restart,
             keep=keep,
             progress=progress,
             announce=announce,
         )
+        earlier = judged_before(store, epoch)
+        work = (store, epoch, cells, earlier, client, settings.judges, guide, settings.loop.seed)
+        known = outcomes(reader, epoch)
+        infos, cell_pass = segment_infos(reader, epoch), CellPass(*work) if cells else None
+        return await judging.run(infos, reader.load, known, cell_pass)
 
     return with_judges(settings.llm, ask)
 
 
-def cells_until(store: Store, epoch: int) -> list[Cell]:
+def cells_until(store: Store, epoch: int) -> list[GameCell]:
     """The cells that a run has seen by the end of an epoch, retired ones too."""
     played = (number for number in committed_epochs(store, Stage.ROLLOUTS) if number <= epoch)
     return [cell for number in played for cell in read_cells(store, number)]

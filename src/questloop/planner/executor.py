@@ -339,10 +339,10 @@ _ACTIONS = {
     Direction.RIGHT: Action.RIGHT,
 }
 _FACING = {
-    game.Direction.UP: Direction.UP,
-    game.Direction.DOWN: Direction.DOWN,
-    game.Direction.LEFT: Direction.LEFT,
-    game.Direction.RIGHT: Direction.RIGHT,
+    game.Facing.UP: Direction.UP,
+    game.Facing.DOWN: Direction.DOWN,
+    game.Facing.LEFT: Direction.LEFT,
+    game.Facing.RIGHT: Direction.RIGHT,
 }
 
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from questloop.reward_model.network import MEMBERS, Ensemble, Reading
+from questloop.reward_model.network import MEMBERS, Ensemble, RewardReading
 from questloop.reward_model.preferences import POINTS, Pool, Preferences
 
 LR = 1e-3
@@ -31,7 +31,7 @@ def fit(
     fold: NDArray[np.int64],
     learned: Preferences,
     *,
-    reading: Reading,
+    reading: RewardReading,
     gamma: float,
     seed: int,
     progress: Callable[[int], None] = lambda step: None,
@@ -83,19 +83,19 @@ def roles(fold: NDArray[np.int64], learned: Preferences) -> tuple[NDArray[np.boo
 
 
 @torch.no_grad()
-def evaluate(ensemble: Ensemble, points: Tensor, reading: Reading, gamma: float) -> Tensor:
+def evaluate(ensemble: Ensemble, points: Tensor, reading: RewardReading, gamma: float) -> Tensor:
     """Values of every member, f32 [MEMBERS, S], for segments with all their points f32 [S, POINTS, D]."""
     points = points[:, _columns(reading, None)]
     outputs = torch.cat([_outputs(ensemble, some) for some in points.split(SEGMENTS_PER_STEP)], dim=1)
     return read(outputs, reading, gamma)
 
 
-def read(outputs: Tensor, reading: Reading, gamma: float) -> Tensor:
+def read(outputs: Tensor, reading: RewardReading, gamma: float) -> Tensor:
     """Values [..., S] of segments from R at their observations [..., S, K].
 
     `MEAN`: the mean of R. `DIFFERENCE`: `gamma R(last) - R(first)`, what R would pay as a potential.
     """
-    if reading is Reading.MEAN:
+    if reading is RewardReading.MEAN:
         return outputs.mean(dim=-1)
     return gamma * outputs[..., -1] - outputs[..., 0]
 
@@ -164,13 +164,13 @@ def _batch(
     return torch.from_numpy(segments), torch.from_numpy(pairs)
 
 
-def _columns(reading: Reading, rng: np.random.Generator | None) -> NDArray[np.int64]:
+def _columns(reading: RewardReading, rng: np.random.Generator | None) -> NDArray[np.int64]:
     """Which of a segment's points are looked at: for the difference its ends, else some of all.
 
     In training, by `rng`, the ends wander by up to a fifteenth of the segment and the others are random:
     otherwise members learn a few hundred observations by heart.
     """
-    if reading is Reading.DIFFERENCE:
+    if reading is RewardReading.DIFFERENCE:
         shift = np.zeros(2, np.int64) if rng is None else rng.integers(0, END_POINTS, 2)
         return np.array([shift[0], POINTS - 1 - shift[1]])
     if rng is None:

@@ -26,7 +26,7 @@ PIECE = 512
 REMEDY = "train it again with `questloop reward-model`, or name an epoch whose model is whole"
 
 
-class Reading(StrEnum):
+class RewardReading(StrEnum):
     """What a segment is worth: the mean of R over its states, or the rise of R from its start to its end."""
 
     MEAN = "mean"
@@ -102,7 +102,7 @@ class RewardModel:
         ensemble: Ensemble,
         reference: Tensor,
         *,
-        reading: Reading,
+        reading: RewardReading,
         observation_version: int,
         measured: Measured | None = None,
     ) -> None:
@@ -203,7 +203,7 @@ class RewardModel:
         return cls(
             ensemble,
             content["reference"],
-            reading=Reading(content["reading"]),
+            reading=RewardReading(content["reading"]),
             observation_version=made_for,
             measured=Measured(**{name: content[name] for name in _MEASURES if name in content}),
         )

@@ -19,7 +19,7 @@ from questloop.reward_model.evidence import EpisodeStates, Trust, trust
 from questloop.reward_model.fit import MAX_STEPS, evaluate, fit, roles
 from questloop.reward_model.folds import split
 from questloop.reward_model.measures import Accuracy, CalibrationBin
-from questloop.reward_model.network import MEMBERS, Measured, Reading, RewardModel
+from questloop.reward_model.network import MEMBERS, Measured, RewardModel, RewardReading
 from questloop.reward_model.preferences import (
     MAX_PAIRS,
     Pool,
@@ -29,7 +29,7 @@ from questloop.reward_model.preferences import (
     preferences,
 )
 
-READING = Reading.DIFFERENCE
+READING = RewardReading.DIFFERENCE
 REFERENCE_SIZE = 1024
 
 
@@ -62,8 +62,8 @@ class RewardModelReport:
     """
 
     sha256: str
-    reading: Reading
-    readings: dict[Reading, ReadingReport]
+    reading: RewardReading
+    readings: dict[RewardReading, ReadingReport]
     segments: int
     episodes: int
     learned: int
@@ -103,7 +103,7 @@ def train_reward_model(
     evidence: Sequence[EpisodeStates] = (),
     comparisons: Preferences | None = None,
     previous: RewardModel | None = None,
-    reading: Reading = READING,
+    reading: RewardReading = READING,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[RewardModel, RewardModelReport]:
     """Train the ensemble on judged segments and measure it on episodes that its members did not see.
@@ -143,7 +143,7 @@ def _train(
     seed: int,
     comparisons: Preferences | None,
     previous: RewardModel | None,
-    reading: Reading,
+    reading: RewardReading,
     progress: Callable[[int, int], None],
 ) -> tuple[RewardModel, RewardModelReport]:
     rng = np.random.default_rng(seed)
@@ -154,10 +154,10 @@ def _train(
     held_out = _held_out(data, fold, taught, comparisons, rng)
     known = _held_out_evidence(evidence, dict(zip(data.episodes, fold_of.tolist(), strict=True)), taught)
     reference = _reference(data, previous, observation_version, rng)
-    total = MAX_STEPS * len(Reading)
-    models: dict[Reading, RewardModel] = {}
-    reports: dict[Reading, ReadingReport] = {}
-    for index, kind in enumerate(Reading):
+    total = MAX_STEPS * len(RewardReading)
+    models: dict[RewardReading, RewardModel] = {}
+    reports: dict[RewardReading, ReadingReport] = {}
+    for index, kind in enumerate(RewardReading):
         tell = partial(_tell, progress, index * MAX_STEPS, total)
         ensemble, steps = fit(data, fold, learned, reading=kind, gamma=gamma, seed=seed, progress=tell)
         model = RewardModel(ensemble, reference, reading=kind, observation_version=observation_version)
