@@ -245,5 +245,5 @@ def play_the_fake(tape: Path) -> None:
 
 @cache
 def world(tape: Path) -> World:
-    """The bundled game's world, with the tape in its place."""
-    return replace(game_world(Settings()), build=partial(Replay, tape=tape))
+    """The bundled game's world, with the tape in its place, which knows no aims."""
+    return replace(game_world(Settings(aims=False)), build=partial(Replay, tape=tape))

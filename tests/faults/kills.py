@@ -8,8 +8,11 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from tests.services import S3Server
 
 from questloop.storage import folder
 from questloop.storage.commit import read_commit
@@ -99,7 +102,26 @@ def kill_campaign(fake: Fake, reference: Path, points: int, seed: int) -> list[T
     tallies = {stage: Tally(f"kill -9 in {stage}") for stage in Stage}
     number = 0
     while sum(tally.injected for tally in tallies.values()) < points:
-        chain = _Chain(fake, fake.folder / f"killed-{seed}-{number}", rng, counts, tallies)
+        url = str(fake.folder / f"killed-{seed}-{number}")
+        chain = _Chain(fake, url, partial(open_store, url), rng, counts, tallies)
+        chain.run(open_store(str(reference)), points - sum(tally.injected for tally in tallies.values()))
+        number += 1
+    return list(tallies.values())
+
+
+def kill_campaign_on_s3(
+    fake: Fake, server: S3Server, reference: Path, points: int, rng: random.Random
+) -> list[Tally]:
+    """The same on a real S3 server, where kills come by the clock alone."""
+    tallies = {stage: Tally(f"kill -9 in {stage}, on S3") for stage in Stage}
+    settings = server.settings().model_dump(exclude_unset=True, exclude={"store_url"})
+    number = 0
+    while sum(tally.injected for tally in tallies.values()) < points:
+        url = f"s3://one/killed-{number}"
+        chain = _Chain(
+            fake, url, partial(open_store, server.settings(url)), rng, [1] * EPOCHS * len(Stage), tallies,
+            by_time=1.0, settings=settings,
+        )  # fmt: skip
         chain.run(open_store(str(reference)), points - sum(tally.injected for tally in tallies.values()))
         number += 1
     return list(tallies.values())
@@ -109,9 +131,19 @@ class _Chain:
     """One store, killed and resumed until its run is finished."""
 
     def __init__(
-        self, fake: Fake, path: Path, rng: random.Random, counts: list[int], tallies: dict[Stage, Tally]
+        self,
+        fake: Fake,
+        url: str,
+        find: Callable[[], Store],
+        rng: random.Random,
+        counts: list[int],
+        tallies: dict[Stage, Tally],
+        by_time: float = _BY_TIME,
+        settings: dict[str, Any] | None = None,
     ) -> None:
-        self._fake, self._path, self._rng, self._counts, self._tallies = fake, path, rng, counts, tallies
+        self._fake, self._url, self._find, self._rng = fake, url, find, rng
+        self._counts, self._tallies, self._by_time = counts, tallies, by_time
+        self._settings = settings or {}
 
     def run(self, reference: Store, most: int) -> None:
         killed: list[Stage] = []
@@ -126,34 +158,34 @@ class _Chain:
             tally = self._tallies[died_in]
             if code != -signal.SIGKILL:
                 tally.injected += 1
-                tally.check(False, f"{self._path.name}: a resumed run ended with {code}: {said}")
+                tally.check(False, f"{self._url}: a resumed run ended with {code}: {said}")
                 return
             killed.append(died_in)
             tally.injected += 1
-            wrong = unfinished(open_store(str(self._path)))
-            tally.check(not wrong, f"{self._path.name}: {wrong}")
-        code, said = self._fake.run(str(self._path))
-        wrong = f"ended with {code}: {said}" if code else finished(open_store(str(self._path)), reference)
+            wrong = unfinished(self._find())
+            tally.check(not wrong, f"{self._url}: {wrong}")
+        code, said = self._fake.run(self._url, **self._settings)
+        wrong = f"ended with {code}: {said}" if code else finished(self._find(), reference)
         for stage in set(killed) if wrong else ():
-            self._tallies[stage].check(False, f"{self._path.name}: {wrong}")
+            self._tallies[stage].check(False, f"{self._url}: {wrong}")
 
     def _launch(self, at: int) -> tuple[int, str]:
         """Start the command that continues the run and kill it in one of the next two stages."""
         target = min(at + self._rng.randrange(2), len(self._counts) - 1)
-        if self._rng.random() < _BY_TIME:
-            process = self._fake.start(str(self._path))
+        if self._rng.random() < self._by_time:
+            process = self._fake.start(self._url, **self._settings)
             _wait(process.pid, self._rng.uniform(0.05, 1.5))
             with contextlib.suppress(ProcessLookupError):
                 process.signal(signal.SIGKILL)
         else:
             before = sum(self._counts[at:target])
             number = before + self._rng.randrange(1, self._counts[target] + 1)
-            process = self._fake.start(str(self._path), kill_at(number))
+            process = self._fake.start(self._url, kill_at(number), **self._settings)
         return process.wait(), process.said()
 
     def _stage(self) -> int:
         """The stage that is not committed, counted through all epochs."""
-        store = open_store(str(self._path))
+        store = self._find()
         places = [(epoch, stage) for epoch in range(EPOCHS) for stage in Stage]
         for place, (epoch, stage) in enumerate(places):
             if read_commit(store, epoch, stage) is None:

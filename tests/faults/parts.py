@@ -14,12 +14,15 @@ from pathlib import Path
 
 from tests.services import s3_server
 
-from . import mossgrove, stores, writers
+from . import mossgrove, others, stores, writers
 from .fake import record
-from .kills import kill_campaign
+from .kills import kill_campaign, kill_campaign_on_s3
 from .pipeline import EPOCHS, Fake, Tally
 
-LANES = (("kills", "s3", "disk", "judges", "nan"), ("game", "files", "writers", "clocks"))
+LANES = (
+    ("kills", "s3", "disk", "judges", "nan"),
+    ("game", "files", "digits", "writers", "clocks", "others", "kills-s3"),
+)
 """Run side by side, a process each."""
 PARTS = tuple(part for lane in LANES for part in lane)
 
@@ -35,6 +38,9 @@ def run(seed: int, points: int, parts: tuple[str, ...], folder: Path) -> list[Ta
         "kills": lambda rng: kill_campaign(fake, reference, points, seed),
         "disk": lambda rng: stores.faults_on_disk(fake, reference, 2 if small else 8, rng),
         "files": lambda rng: stores.partial_files(fake, reference, _longer(fake), rng, 6 if small else 99),
+        "digits": lambda rng: stores.changed_digits(fake, reference, _longer(fake), rng, 6 if small else 99),
+        "others": lambda rng: others.faults_of_others(fake, reference, rng, 6 if small else 99),
+        "kills-s3": lambda rng: _kills_on_s3(fake, reference, points, rng),
         "clocks": lambda rng: writers.jumping_clocks(fake, reference, rng),
         "writers": lambda rng: writers.two_writers(fake, reference),
         "judges": lambda rng: writers.faults_of_judges(fake, rng),
@@ -54,6 +60,8 @@ def run(seed: int, points: int, parts: tuple[str, ...], folder: Path) -> list[Ta
 
 def _longer(fake: Fake) -> Path:
     path = fake.folder / "longer"
+    if path.exists():
+        return path
     code, said = Fake(fake.folder, fake.tape, EPOCHS + 1).run(str(path))
     assert code == 0, said
     return path
@@ -64,6 +72,13 @@ def _on_s3(fake: Fake, reference: Path, rng: random.Random) -> list[Tally]:
     folder.mkdir()
     with s3_server(folder) as server:
         return stores.faults_on_s3(fake, server, reference, rng)
+
+
+def _kills_on_s3(fake: Fake, reference: Path, points: int, rng: random.Random) -> list[Tally]:
+    folder = fake.folder / "s3-killed"
+    folder.mkdir()
+    with s3_server(folder) as server:
+        return kill_campaign_on_s3(fake, server, reference, points, rng)
 
 
 def side_by_side(seed: int, points: int, parts: list[str]) -> list[Tally]:

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -203,15 +203,44 @@ def partial_files(fake: Fake, reference: Path, longer: Path, rng: random.Random,
     Asked for another epoch, the run ends with one line that names the object, or does without it. After
     `verify --rewind` it ends as the undisturbed one (`longer`).
     """
-    tally = Tally("an object cut off")
+    return _damaged("an object cut off", _cut, fake, reference, longer, rng, most)
+
+
+def changed_digits(fake: Fake, reference: Path, longer: Path, rng: random.Random, most: int) -> list[Tally]:
+    """The same for one digit of an object that was changed, by whatever writes past the store."""
+    return _damaged("an object with a changed digit", _change, fake, reference, longer, rng, most)
+
+
+def _cut(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(len(data))]
+
+
+def _change(data: bytes, rng: random.Random) -> bytes:
+    """One digit more or less; a byte where there is none."""
+    digits = [place for place, byte in enumerate(data) if byte in b"0123456789"]
+    at = rng.choice(digits or range(len(data)))
+    other = rng.choice([byte for byte in b"0123456789" if byte != data[at]])
+    return data[:at] + bytes([other]) + data[at + 1 :]
+
+
+def _damaged(
+    name: str,
+    spoil: Callable[[bytes, random.Random], bytes],
+    fake: Fake,
+    reference: Path,
+    longer: Path,
+    rng: random.Random,
+    most: int,
+) -> list[Tally]:
+    tally = Tally(name)
     following = Fake(fake.folder, fake.tape, EPOCHS + 1, fake.settings)
     there = open_store(str(longer))
     chosen = objects_of(str(reference))
     for damaged in rng.sample(chosen, min(most, len(chosen))):
-        path = fake.folder / f"cut-{damaged.what}"
+        path = fake.folder / f"{spoil.__name__.strip('_')}-{damaged.what}"
         shutil.copytree(reference, path)
         data = (path / damaged.key).read_bytes()
-        (path / damaged.key).write_bytes(data[: rng.randrange(len(data))])
+        (path / damaged.key).write_bytes(spoil(data, rng))
         tally.injected += 1
         store = open_store(str(path))
         found = audit_run(store)
