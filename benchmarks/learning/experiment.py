@@ -194,11 +194,12 @@ def evaluate(
     start = StartState(POWER_ON, emulator.power_on)
     emulator.close()
     found = {}
-    planners: dict[str, EmbeddedPlanner | None] = {"planner_off": None}
-    if experiment.evaluation.get("planner"):
+    planned = settings.exploration.planner  # an agent that was trained with a planner plays with one
+    planners: dict[str, EmbeddedPlanner | None] = {}
+    if not planned:
+        planners["planner_off"] = None
+    if planned or experiment.evaluation.get("planner"):
         planners["planner_on"] = EmbeddedPlanner()
-    if settings.exploration.planner:
-        del planners["planner_off"]  # an agent that was trained with one plays with one
     for name, planner in planners.items():
         player = load_player(context.store, last, seed=settings.loop.seed)
         played = play_episodes(player, game, start, experiment.evaluation["episodes"], planner)

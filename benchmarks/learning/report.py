@@ -88,10 +88,11 @@ def by_arm(runs: list[Run], measure: Callable[[Run], float]) -> dict[str, NDArra
 
 def estimates(runs: list[Run], measure: Callable[[Run], float]) -> dict[str, tuple[float, float, float]]:
     """Interquartile mean and its 95% interval, by arm."""
-    return {arm: _estimate(scores) for arm, scores in by_arm(runs, measure).items()}
+    return {arm: interquartile(scores) for arm, scores in by_arm(runs, measure).items()}
 
 
-def _estimate(scores: NDArray[np.float64]) -> tuple[float, float, float]:
+def interquartile(scores: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Interquartile mean of scores [seeds], and the ends of its 95% interval."""
     point = float(iqm(scores))
     if len(scores) < 2 or np.ptp(scores) == 0:
         return point, point, point
