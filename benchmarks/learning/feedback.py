@@ -1,7 +1,7 @@
 """The table of AI feedback: from the runs of `feedback.yaml` to `feedback.json` and Markdown.
 
     PYTHONPATH=src python benchmarks/learning/run.py --experiment benchmarks/learning/feedback.yaml --jobs 2
-    PYTHONPATH=src python benchmarks/learning/feedback.py runs/learning --write benchmarks/learning/feedback.json
+    PYTHONPATH=src python benchmarks/learning/feedback.py runs/learning --write feedback.json
 
 Interquartile means over seeds with 95% bootstrap intervals, as in `report.py`.
 """
@@ -79,8 +79,8 @@ def _seconds_to(run: Run) -> float | None:
 def table(arms: dict[str, dict[str, Any]]) -> str:
     """A row per arm."""
     lines = [
-        "| arm | seeds | steps | first essence in training, steps | seconds | first essence from power-on, of 20 |"
-        " IQM (95%) | milestones per episode |",
+        "| arm | seeds | steps | first essence in training, steps | seconds "
+        "| first essence from power-on, of 20 | IQM (95%) | milestones per episode |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, arm in arms.items():

@@ -76,3 +76,20 @@ def test_the_local_server_answers_nonsense_without_a_plan():
     for text in ("", "[]", '{"view": {}}', '{"view": {"map": [], "hero": 3}}'):
         asked = ChatRequest(model="m", messages=[{"role": "user", "content": text}])
         assert "macros" not in handler(asked)
+
+
+def test_every_request_begins_with_the_games_guide(document):
+    asked = []
+
+    def look(request):
+        asked.append(request.system)
+        return {"macros": [{"do": "ATTACK"}]}
+
+    with LocalServer({"embedded-planner-puzzle": look}) as server:
+        for guide in ("", PROFILE.guide.text):
+            remote = RemotePlanner(LLMSettings(), server.url, guide)
+            remote.ask(Mode.PUZZLE, document).result(60)
+            remote.close()
+    without, guided = asked
+    assert guided.startswith("# Mossgrove: the guide")
+    assert guided.endswith(without)

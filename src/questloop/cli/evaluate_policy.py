@@ -95,5 +95,5 @@ def _play(
         emulator.close()
     else:
         begin = load_start_states(rom, profile, settings.game.start_states, milestones=True).named(start)
-    planner = planner_of(settings.llm) if planned else None
+    planner = planner_of(settings.llm, profile.guide.text if profile.guide else "") if planned else None
     return play_episodes(player, settings.game, begin, episodes, planner)

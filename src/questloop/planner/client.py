@@ -89,9 +89,11 @@ def hint_prompt() -> str:
     return _prompt(f"hint_{hint.PROMPT_VERSION}")
 
 
-def planner_of(settings: LLMSettings) -> Planner:
+def planner_of(settings: LLMSettings, guide: str = "") -> Planner:
     """The planner that `settings` name."""
-    return EmbeddedPlanner() if settings.backend is LLMBackend.EMBEDDED else RemotePlanner(settings)
+    if settings.backend is LLMBackend.EMBEDDED:
+        return EmbeddedPlanner()
+    return RemotePlanner(settings, guide=guide)
 
 
 class EmbeddedPlanner:
@@ -119,8 +121,12 @@ class EmbeddedPlanner:
 class RemotePlanner:
     """Asks in a thread of its own; LLM_CONCURRENCY bounds the requests of all games of this process."""
 
-    def __init__(self, settings: LLMSettings, embedded_url: str | None = None) -> None:
-        """`embedded_url`: the local server's, for LLM_BACKEND=embedded over HTTP."""
+    def __init__(self, settings: LLMSettings, embedded_url: str | None = None, guide: str = "") -> None:
+        """`embedded_url`: the local server's, for LLM_BACKEND=embedded over HTTP.
+
+        `guide`: the game's, which every request begins with.
+        """
+        self._guide = f"{guide.rstrip()}\n\n" if guide else ""
         self._settings, self._embedded_url = settings, embedded_url
         self.sees = settings.llm_images
         self._loop = asyncio.new_event_loop()
@@ -130,13 +136,15 @@ class RemotePlanner:
 
     def ask(self, mode: Mode, document: dict[str, Any], picture: Picture | None = None) -> Future[Plan]:
         role = self._role(mode, picture is not None)
-        return self._do(self._plan(role, messages(prompt(), document, picture)))
+        return self._do(self._plan(role, messages(self._guide + prompt(), document, picture)))
 
     def source(self, mode: Mode, sees: bool) -> str:
         return route_of(self._role(mode, sees), self._settings, self._embedded_url).model
 
     def hint(self, document: dict[str, Any], picture: Picture | None = None) -> Future[Hint]:
-        return self._do(self._hint(messages(hint_prompt(), document, picture if self.sees else None)))
+        return self._do(
+            self._hint(messages(self._guide + hint_prompt(), document, picture if self.sees else None))
+        )
 
     def close(self) -> None:
         if self._loop.is_closed():

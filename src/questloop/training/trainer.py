@@ -316,7 +316,9 @@ def make_planning(
     from questloop.planner.hints import Hints
     from questloop.planner.takeover import Takeovers
 
-    planner = planner_of(llm.model_copy(update={"llm_api_key": load().llm.llm_api_key}))
+    guide = env.profile.guide
+    keyed = llm.model_copy(update={"llm_api_key": load().llm.llm_api_key})
+    planner = planner_of(keyed, guide.text if guide is not None else "")
     takeovers: list[Copilot] = [Takeovers(env, planner, frame_skip)] if takes_over else []
     hints: list[Copilot] = [Hints(env, planner, hint_interval)] if hint_interval else []
     return [*takeovers, *hints]
