@@ -161,3 +161,50 @@ def loopback_in_thread(folder, key):
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "nothing to run: a grpo job needs model, dataset, reward_function"),
+        (("--kind", "command"), "nothing to run: a command job needs a program"),
+        (("--", ""), "nothing to run: a command job needs a program"),
+        (("--kind", "judge", "--model", "m"), "nothing to run: a judge job needs dataset"),
+        (("--env", "1A=b", "--", "true"), "not the name of a variable"),
+        (("--env", "CUDA_VISIBLE_DEVICES=0", "--", "true"), "the fleet sets this one itself"),
+        (("--env", "A=env:S3_SECRET_KEY", "--", "true"), "a setting of the dispatcher"),
+    ],
+)
+def test_submit_refuses_what_cannot_run(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/fleet.sqlite3")
+    result = CliRunner().invoke(app, ["submit", *arguments])
+    assert isinstance(result.exception, QuestloopError)
+    assert said in str(result.exception)
+    assert result.exception.exit_code == 2
+
+
+def test_no_value_of_an_environment_is_listed_or_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/fleet.sqlite3")
+    monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
+    given = ["--env", "TOKEN=s3cret", "--env", "HF=file:hf"]
+    made = CliRunner().invoke(app, ["submit", "--job-id", "j", *given, "--", "python", "a b.py"])
+    assert made.exit_code == 0, made.output
+    for command in (["jobs"], ["jobs", "--json"], ["show", "j"], ["show", "j", "--json"], ["explain", "j"]):
+        shown = CliRunner().invoke(app, command)
+        assert shown.exit_code == 0
+        assert "s3cret" not in shown.output
+    assert "python 'a b.py'" in CliRunner().invoke(app, ["jobs"]).output
+    assert "file:hf" in CliRunner().invoke(app, ["show", "j"]).output
+
+
+@pytest.mark.slow
+def test_wait_shows_attempts_exit_code_and_the_log_s_end(place, run):
+    command = ["submit", "--gpus", "0", "--wait", "--", "sh", "-c", "echo last words; exit 3"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 3
+    assert "last words" in result.stdout
+    assert "exit code 3, 1 attempt(s)" in result.stderr
+    assert "on local: failed (error), exit code 3" in result.stderr
+    told = json.loads(CliRunner().invoke(app, [*command[:4], "--json", *command[4:]]).stdout)
+    assert (told["exit_code"], len(told["attempts"])) == (3, 1)
+    assert told["log_end"].endswith("last words\n")

@@ -15,7 +15,7 @@ from questloop.fleet import attempts, claims, jobs, machines
 from questloop.fleet.claims import Claimed, ClaimPolicy
 from questloop.fleet.database import DatabaseUnavailable
 from questloop.fleet.dispatcher import GlobalJobDispatcher
-from questloop.fleet.models import Attempt, Job
+from questloop.fleet.models import VM, Attempt, Job
 from questloop.fleet.poller import GPUPoller
 from questloop.fleet.requeue import RequeueManager
 from questloop.fleet.states import FailureReason, JobStatus, VMState
@@ -469,3 +469,97 @@ async def test_a_claim_needs_no_message_and_policy_follows_settings(fleet):
     job_id = submit(fleet.db)
     assert isinstance(claims.claim(fleet.db, dispatcher.policy), Claimed)
     assert jobs.get(fleet.db, job_id).status is JobStatus.RUNNING
+
+
+QUESTLOOP = """#!/bin/sh
+for last; do :; done  # --output_dir FOLDER comes last
+if [ -e "$last/checkpoint" ]; then echo went on from $(cat "$last/checkpoint"); exit 0; fi
+echo step 7 > "$last/checkpoint"
+exit 75
+"""
+
+
+async def test_a_training_job_s_retry_goes_on_from_its_checkpoint(fleet):
+    """With a stand-in for the training script, which is what a machine's PATH finds."""
+    program = fleet.machines["m0"].home / "bin" / "questloop"
+    program.write_text(QUESTLOOP)
+    program.chmod(0o755)
+    dispatcher = fleet.dispatcher()
+    job_id = submit(fleet.db, kind="grpo", arguments={}, model="m", dataset="d", reward_function="r")
+    job = await fleet.until(job_id, JobStatus.COMPLETED, dispatcher=dispatcher, requeue=True)
+    assert job.retry_count == 1
+    assert (fleet.folder / "logs" / f"{job_id}.log").read_text().endswith("went on from step 7\n")
+
+
+async def test_a_removed_folder_is_the_end_of_its_job(fleet):
+    import shutil
+
+    dispatcher = fleet.dispatcher()
+    job = await fleet.launched(dispatcher)
+    await fleet.step(dispatcher)
+    shutil.rmtree(fleet.machines["m0"].home / ".questloop/jobs" / job.job_id)
+    job = await fleet.until(job.job_id, JobStatus.FAILED, dispatcher=dispatcher)
+    assert "folder on the machine was removed" in job.failure_detail
+    assert jobs.is_final(job)
+    assert not fleet.processes()
+    assert len([line for line in fleet.journal() if line["event"] == "begin"]) == 1
+
+
+async def test_variables_by_reference_reach_the_job_and_no_row(fleet, monkeypatch):
+    secrets = fleet.folder / "secrets"
+    secrets.mkdir()
+    (secrets / "hf").write_text("s3cret-of-a-file\n")
+    monkeypatch.setenv("TEAM_TOKEN", "s3cret-of-a-variable")
+    dispatcher = fleet.dispatcher(job_secrets_dir=secrets)
+    asked = {"A": "file:hf", "B": "env:TEAM_TOKEN", "C": "plain"}
+    check = '[ "$A" = s3cret-of-a-file ] && [ "$B" = s3cret-of-a-variable ] && [ "$C" = plain ]'
+    job_id = submit(fleet.db, environment=asked, arguments=["sh", "-c", check])
+    await fleet.until(job_id, JobStatus.COMPLETED, dispatcher=dispatcher)
+    assert jobs.get(fleet.db, job_id).environment == asked
+    for path in (fleet.machines["m0"].home / ".questloop").rglob("spec.json"):
+        assert "environment" not in json.loads(path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("file:absent", "file absent of the dispatcher: No such file"),
+        ("file:../id_ed25519", "only files in JOB_SECRETS_DIR"),
+        ("file:/etc/passwd", "only files in JOB_SECRETS_DIR"),
+        ("env:NOT_SET_ANYWHERE", "the dispatcher has no variable NOT_SET_ANYWHERE"),
+        ("env:DATABASE_URL", "DATABASE_URL is a setting of the dispatcher"),
+    ],
+)
+async def test_a_reference_that_leads_nowhere_is_the_job_s_failure(fleet, reference, said):
+    dispatcher = fleet.dispatcher(job_secrets_dir=fleet.folder / "secrets")
+    with fleet.db.write() as session:  # by a row, which nobody has checked
+        session.add(Job(job_id="j", kind="command", arguments=["true"], environment={"A": reference}))
+    job = await fleet.until("j", JobStatus.FAILED, dispatcher=dispatcher)
+    assert job.failure_reason is FailureReason.BAD_ARGUMENTS
+    assert said in job.failure_detail
+    assert not fleet.journal()
+
+
+async def test_a_publication_without_a_row_is_told_what_to_do(fleet):
+    dispatcher = fleet.dispatcher()
+    with capture_logs() as said:
+        await dispatcher._on_message("no-such-job")
+    line = next(line for line in said if line["event"] == "message_for_unknown_job")
+    assert "insert a row into jobs first" in line["mend"]
+
+
+async def test_the_first_host_key_is_taken_only_where_that_is_asked_for(fleet):
+    with fleet.db.write() as session:
+        session.execute(update(VM).values(host_key=None, state=VMState.NEEDS_HOST_KEY))
+    await fleet.poller.poll_round()
+    vm = machines.get(fleet.db, "m0")
+    assert vm.state is VMState.NEEDS_HOST_KEY
+    assert "questloop fleet vm trust m0" in vm.state_detail
+    trusting = GPUPoller(
+        fleet.db, fleet.settings.model_copy(update={"trust_first_host_key": True}), TransportPool(60)
+    )
+    await trusting.poll_round()
+    await trusting.poll_round()
+    await trusting.pool.close()
+    vm = machines.get(fleet.db, "m0")
+    assert (vm.state, vm.host_key) == (VMState.READY, fleet.machines["m0"].public_key)

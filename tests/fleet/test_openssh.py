@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import getpass
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -156,6 +157,44 @@ def stand_in_wheel(folder):
         wheel.writestr(f"{meta}/entry_points.txt", "[console_scripts]\nquestloop = questloop_stand_in:main\n")
         wheel.writestr(f"{meta}/RECORD", "")
     return path
+
+
+async def test_a_login_shell_that_prints(machine, sqlite_db, tmp_path, monkeypatch):
+    """sshd's own bash reads ~/.bashrc before every command, and before an SFTP server that is a program."""
+    vm, home = machine
+    wrapper = home / "sh"
+    wrapper.write_text('#!/bin/bash\necho Welcome to $HOSTNAME\nexec /bin/bash "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setattr(agent, "FOLDER", str(home / ".questloop"))
+    agent.source.cache_clear()
+    transport = TalkingTransport(vm, 60)
+    transport.shell = str(wrapper)
+    try:
+        for _ in range(2):
+            reply = await agent.look(transport, "poll", {"queries": {}, "timeout_s": 5})
+            assert reply["smi"] == {}
+            watch = {"attempts": [{"job_id": "j", "attempt": 7}]}
+            assert (await agent.look(transport, "watch", watch))["attempts"] == {"7": {"state": "absent"}}
+        assert transport.talk.startswith("Welcome to")
+        await transport.put(str(home / "file"), bytes(range(256)) * 9000)
+        assert await transport.read_from(str(home / "file"), 256, 256) == bytes(range(256))
+        found = {item.name: item async for item in setup.check(vm, transport)}
+        assert "prints 'Welcome to" in found["connection"].found
+    finally:
+        await transport.close()
+        agent.source.cache_clear()
+
+
+class TalkingTransport(SSHTransport):
+    """Every command by way of a shell that prints, as sshd starts the one of the password file."""
+
+    shell = ""
+
+    async def run(self, argv, stdin=b""):
+        return await super().run([self.shell, "-c", shlex.join(argv)], stdin)
+
+    async def ask(self, argv, line, mark=b""):
+        return await super().ask([self.shell, "-c", shlex.join(argv)], line, mark)
 
 
 async def test_many_commands_stay_within_the_server_s_sessions(machine):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,7 +36,7 @@ def up(
     from questloop.fleet.up import run_until_signal
     from questloop.fleet.up import up as run
 
-    _publish(metrics_port, settings)
+    _set_up(metrics_port, settings)
 
     def ready(url: str) -> None:
         print(f"fleet up: database {db.url.render_as_string()}, NATS {_without_password(url)}")
@@ -61,7 +62,7 @@ def poller(
     from questloop.fleet.poller import GPUPoller
     from questloop.fleet.up import run_until_signal
 
-    _publish(metrics_port, settings)
+    _set_up(metrics_port, settings)
     run_until_signal(lambda stop: GPUPoller(db, settings.fleet).run(stop))
 
 
@@ -79,7 +80,7 @@ def dispatcher(
     from questloop.fleet.dispatcher import GlobalJobDispatcher
     from questloop.fleet.up import run_until_signal
 
-    _publish(metrics_port, settings)
+    _set_up(metrics_port, settings)
     run_until_signal(lambda stop: GlobalJobDispatcher(db, settings.fleet, settings.store).run(stop))
 
 
@@ -97,11 +98,13 @@ def requeue(
     from questloop.fleet.requeue import RequeueManager
     from questloop.fleet.up import run_until_signal
 
-    _publish(metrics_port, settings)
+    _set_up(metrics_port, settings)
     run_until_signal(lambda stop: RequeueManager(db, settings.fleet).run(stop))
 
 
-def _publish(port: int | None, settings: Settings) -> None:
+def _set_up(port: int | None, settings: Settings) -> None:
+    """Set a daemon up: its files are its owner's, and its metrics are published where asked for."""
+    os.umask(0o077)
     if port is not None:
         from questloop.telemetry import metrics
 

@@ -20,12 +20,12 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
-from questloop.fleet import blame
+from questloop.fleet import blame, memory
 from questloop.fleet.claims import release
 from questloop.fleet.database import Database, now
 from questloop.fleet.jobs import move
 from questloop.fleet.models import VM, Attempt, Claim, Job, Slot
-from questloop.fleet.states import Ending, FailureReason, Health, JobStatus, SlotKind, VMState
+from questloop.fleet.states import Ending, FailureReason, JobStatus, VMState
 
 # Time beyond the runner's own deadline: its grace for ending the job, and a clock that runs 1% slow.
 _LEASE_SLACK_S = 30.0
@@ -328,7 +328,7 @@ def _end(
     detail = outcome.detail
     larger = None
     if reason is FailureReason.OUT_OF_GPU_MEMORY:
-        larger, detail = _memory_to_ask_for(session, job, attempt, detail)
+        larger, detail = memory.to_ask_for(session, job, attempt, detail)
     if not move(
         session,
         job_id,
@@ -380,30 +380,3 @@ def _close(
     )
     release(session, attempt, moment)
     return True
-
-
-def _memory_to_ask_for(
-    session: Session, job: Job, attempt: int, detail: str | None
-) -> tuple[int | None, str | None]:
-    """Memory that sends a job that ran out of it to a larger GPU, once, and what there is to say of it."""
-    had = session.scalar(
-        select(func.min(Slot.memory_mb))
-        .join(Claim, Claim.slot_id == Slot.id)
-        .where(Claim.attempt_id == attempt, Slot.kind == SlotKind.CUDA)
-    )
-    if had is None:
-        return None, detail
-    needed = had if job.shared and job.memory_mb < had else had + 1
-    most = session.scalar(
-        select(func.max(Slot.memory_mb)).where(Slot.kind == SlotKind.CUDA, Slot.health == Health.HEALTHY)
-    )
-    if job.memory_before_mb is not None:
-        words = f"also on a GPU of {had} MB, to which it was sent after a smaller one"
-    elif most is None or most < needed:
-        words = f"on a GPU of {had} MB, and the fleet has no larger one"
-    elif job.retry_count >= job.max_retries:
-        words = f"on a GPU of {had} MB, with no retry left for the larger one of {most} MB"
-    else:
-        return needed, detail
-    said = f"out of GPU memory {words}: lower the batch or the lengths, or train an adapter"
-    return None, f"{said} ({detail})" if detail else said

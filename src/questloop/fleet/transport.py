@@ -14,32 +14,51 @@ import json
 import os
 import shlex
 import stat
-import subprocess
-import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import asyncssh
 
-from questloop.errors import UnavailableError, UsageError
+from questloop.fleet.contract import (
+    CHUNK,
+    BadHostKeyError,
+    ChangedHostKeyError,
+    HostKeyError,
+    PrivateKeyError,
+    Result,
+    Transport,
+    TransportError,
+    UnknownHostKeyError,
+    part_of,
+    printable,
+)
+from questloop.fleet.local import LocalTransport
 from questloop.fleet.models import VM
 from questloop.fleet.states import TransportKind
 
+__all__ = [
+    "BadHostKeyError",
+    "ChangedHostKeyError",
+    "HostKeyError",
+    "LocalTransport",
+    "PrivateKeyError",
+    "Result",
+    "SSHTransport",
+    "Transport",
+    "TransportError",
+    "TransportPool",
+    "UnknownHostKeyError",
+    "check_private_key",
+    "connect",
+    "host_key_of",
+    "printable",
+]
 T = TypeVar("T")
-_CHUNK = 1 << 19  # in base64 it stays below the 2 MiB that a line may have
 _SESSIONS = 7  # OpenSSH takes ten per connection: one is for files, one for looks, one is to spare
-_LOCAL_COMMANDS = 8
 _REOPEN_PAUSES_S = (0.1, 0.3, 1.0, 2.0)
 _MOST_NOISE = 1 << 16
-# What a job on this machine keeps of this process's environment, beside LC_*.
-_PLAIN = {
-    *("USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR"),
-    *("LD_LIBRARY_PATH", "PYTHONPATH", "QUESTLOOP_BOOT_ID_FILE"),
-}
 _PYTHON = ["python3", "-I", "-S", "-c"]
 
 
@@ -78,165 +97,6 @@ for line in sys.stdin:
     signal.alarm(600)
 """
 )
-
-
-class TransportError(UnavailableError):
-    """The machine could not be reached, or did not answer in time: nothing is known of what it did."""
-
-
-class HostKeyError(TransportError):
-    """The machine's identity is in doubt."""
-
-
-class UnknownHostKeyError(HostKeyError):
-    """No host key is known for this machine."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"machine {name!r} has no host key: run `questloop fleet vm trust {name}`")
-
-
-class BadHostKeyError(HostKeyError):
-    """What stands in the machine's row is no host key."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"machine {name!r}: its host_key is no public key; run `questloop fleet vm trust {name}`"
-        )
-
-
-class ChangedHostKeyError(HostKeyError):
-    """The machine shows another host key than the trusted one."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"machine {name!r} shows another host key than the trusted one: if it was set up anew, accept it "
-            f"with `questloop fleet vm trust {name}`; otherwise someone may be in between"
-        )
-
-
-class PrivateKeyError(UsageError):
-    """A private key file is missing or open to others."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a command left.
-
-    `noise` is what came before the answer of `ask`; None where the command was running before, so that its
-    shell has had its say.
-    """
-
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-    noise: bytes | None = b""
-
-
-class Transport(Protocol):
-    """A way to one machine; paths are relative to the home folder there.
-
-    `talk`: what the login shell there prints by itself.
-    """
-
-    talk: str
-
-    async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
-        """Run a command; raises `TransportError` where its end is not learnt."""
-        ...
-
-    async def ask(self, argv: Sequence[str], line: bytes, mark: bytes = b"") -> Result:
-        """One line's answer, a line that holds `mark`, of a command that may be kept running for the next.
-
-        A result with another exit code than 0 is that of a command that ended instead of answering.
-        """
-        ...
-
-    async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
-        """Write a file as a whole, with the folders above it."""
-        ...
-
-    async def read_from(self, path: str, offset: int, limit: int = _CHUNK) -> bytes:
-        """Up to `limit` bytes from `offset`; empty where the file is absent or shorter."""
-        ...
-
-    async def close(self) -> None:
-        """End the connection."""
-        ...
-
-
-class LocalTransport:
-    """This machine, without an SSH server."""
-
-    def __init__(self, home: Path | None = None, timeout_s: float = 20) -> None:
-        self.home = home or Path.home()
-        self.timeout_s = timeout_s
-        self.talk = ""
-        # Jobs find the `questloop` of this very installation.
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        # As over SSH, a job gets a user's plain environment: never the settings and secrets of this process.
-        plain = {name: value for name, value in os.environ.items() if _is_plain(name)}
-        self._environment = {**plain, "HOME": str(self.home), "PATH": path}
-        # Threads, since asyncio's own processes can hang when they are cancelled while they start (3.11).
-        self._commands = ThreadPoolExecutor(_LOCAL_COMMANDS, "local-command")
-
-    async def run(self, argv: Sequence[str], stdin: bytes = b"") -> Result:
-        """See `Transport.run`."""
-        loop = asyncio.get_running_loop()
-        try:
-            done = await loop.run_in_executor(self._commands, self._run, argv, stdin)
-        except RuntimeError:  # by a pool that made another transport since
-            raise TransportError("the transport was closed") from None
-        except FileNotFoundError:
-            return Result(127, b"", f"{argv[0]}: not found\n".encode())
-        except OSError as error:
-            raise TransportError(f"{argv[0]}: {error.strerror}") from None
-        except subprocess.TimeoutExpired:
-            raise TransportError(f"no answer within {self.timeout_s:.0f} s") from None
-        return Result(done.returncode, done.stdout, done.stderr)
-
-    async def ask(self, argv: Sequence[str], line: bytes, mark: bytes = b"") -> Result:
-        """See `Transport.ask`: a command of its own for every line."""
-        return await self.run(argv, line)
-
-    async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
-        """See `Transport.put`."""
-        await asyncio.to_thread(self._put, self.home / path, data, mode)
-
-    async def read_from(self, path: str, offset: int, limit: int = _CHUNK) -> bytes:
-        """See `Transport.read_from`."""
-        return await asyncio.to_thread(self._read, self.home / path, offset, limit)
-
-    async def close(self) -> None:
-        """Take no more commands. Python's end waits for those that run, `timeout_s` at most."""
-        self._commands.shutdown(wait=False)
-
-    def _run(self, argv: Sequence[str], stdin: bytes) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            argv,
-            input=stdin,
-            capture_output=True,
-            timeout=self.timeout_s,
-            cwd=self.home,
-            env=self._environment,
-            start_new_session=True,
-        )
-
-    @staticmethod
-    def _put(path: Path, data: bytes, mode: int) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part = Path(_part_of(str(path)))
-        part.write_bytes(data)
-        part.chmod(mode)
-        part.replace(path)
-
-    @staticmethod
-    def _read(path: Path, offset: int, limit: int) -> bytes:
-        try:
-            with path.open("rb") as file:
-                file.seek(offset)
-                return file.read(limit)
-        except FileNotFoundError:
-            return b""
 
 
 class SSHTransport:
@@ -284,13 +144,13 @@ class SSHTransport:
 
     async def put(self, path: str, data: bytes, mode: int = 0o600) -> None:
         """See `Transport.put`."""
-        done = await self.run([*_PYTHON, _WRITER, path, _part_of(path), str(mode)], data)
+        done = await self.run([*_PYTHON, _WRITER, path, part_of(path), str(mode)], data)
         if done.exit_code:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             reason = lines[-1] if lines else f"exit code {done.exit_code}"
             raise TransportError(f"{self._address}: {path} was not written: {reason}")
 
-    async def read_from(self, path: str, offset: int, limit: int = _CHUNK) -> bytes:
+    async def read_from(self, path: str, offset: int, limit: int = CHUNK) -> bytes:
         """See `Transport.read_from`; by a process that is kept for the next piece."""
         question = uuid.uuid4().hex
         request = json.dumps([question, path, offset, limit]).encode() + b"\n"
@@ -394,14 +254,6 @@ async def _answer(process: asyncssh.SSHClientProcess[bytes], line: bytes, mark: 
     return b"", noise
 
 
-def printable(noise: bytes, limit: int = 120) -> str:
-    """The first line that says something, cut and without control characters, for a message to a person."""
-    text = noise[:4096].decode("utf-8", "replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    first = "".join(character if character.isprintable() else "\ufffd" for character in "".join(lines[:1]))
-    return first[:limit]
-
-
 async def connect(vm: VM, timeout_s: float) -> asyncssh.SSHClientConnection:
     """An authenticated connection whose host key is the trusted one."""
     if not vm.host_key:
@@ -494,15 +346,6 @@ class TransportPool:
 def _algorithms(key: asyncssh.SSHKey) -> list[str]:
     name = key.get_algorithm()
     return ["rsa-sha2-256", "rsa-sha2-512"] if name == "ssh-rsa" else [name]
-
-
-def _is_plain(name: str) -> bool:
-    return name in _PLAIN or name.startswith("LC_")
-
-
-def _part_of(path: str) -> str:
-    """Where a file is written before it takes its place: another one each time, for writers at once."""
-    return f"{path}.{uuid.uuid4().hex}.part"
 
 
 def _words(error: Exception) -> str:
