@@ -93,8 +93,6 @@ def _launcher(job: Job) -> list[str]:
     if (job.gpus or 0) < 2:
         return []
     how = ["--multi_gpu", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
-    if isinstance(job.arguments, dict) and str(job.arguments.get("use_cpu", "")).lower() == "true":
-        how[0] = "--cpu"
     port = ["--main_process_port", "0"]  # any free one: jobs share machines
     return ["accelerate", "launch", *how, "--num_processes", str(job.gpus), *port, "--module"]
 
