@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from contextvars import ContextVar
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     AliasChoices,
     BeforeValidator,
     Field,
@@ -23,129 +20,27 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
 
 from questloop.errors import UsageError
-from questloop.redaction import remember, remember_url, shown
+from questloop.redaction import shown
+from questloop.setting_types import FRAMES_PER_SECOND as FRAMES_PER_SECOND
+from questloop.setting_types import LEARNS as LEARNS
+from questloop.setting_types import (
+    AllInt,
+    AutoCount,
+    AutoInt,
+    HeaderSecret,
+    LLMBackend,
+    Observation,
+    Placement,
+    SettingsGroup,
+    lower_values,
+    no_service_link,
+    steps_of,
+)
 
 
-def _auto_or_int(value: Any) -> Any:
-    return value if value == "auto" else _int(value)
-
-
-def _all_or_int(value: Any) -> Any:
-    return value if value == "all" else _int(value)
-
-
-def _int(value: Any) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):  # a TOML file may hold a list, or inf
-        raise ValueError("not a whole number") from None
-
-
-def _of_a_header(value: SecretStr) -> SecretStr:
-    """A secret that an HTTP header can hold."""
-    odd = next((place for place, sign in enumerate(value.get_secret_value()) if not " " <= sign <= "~"), None)
-    if odd is not None:
-        raise ValueError(
-            f"its character {odd + 1} is no printable ASCII, and no header can hold it; copy the key anew"
-        )
-    return value
-
-
-def _no_service_link(value: Any) -> Any:
-    """Kubernetes sets METRICS_PORT=tcp://10.0.0.7:9090 where a Service is called metrics: not for us."""
-    return 0 if isinstance(value, str) and value.startswith(("tcp://", "udp://", "sctp://")) else value
-
-
-HeaderSecret = Annotated[SecretStr, AfterValidator(_of_a_header)]
-AutoInt = Annotated[Literal["auto"] | Annotated[int, Field(ge=1)], BeforeValidator(_auto_or_int)]
-AutoCount = Annotated[Literal["auto"] | Annotated[int, Field(ge=0)], BeforeValidator(_auto_or_int)]
-AllInt = Annotated[Literal["all"] | Annotated[int, Field(ge=1)], BeforeValidator(_all_or_int)]
-
-
-class Observation(StrEnum):
-    """What the policy sees."""
-
-    VECTOR = "vector"
-    VISUAL = "visual"
-
-
-class LLMBackend(StrEnum):
-    """Where judges and planner send their requests."""
-
-    EMBEDDED = "embedded"
-    ENDPOINT = "endpoint"
-    DIRECT = "direct"
-    GATEWAY = "gateway"
-
-
-class Placement(StrEnum):
-    """Which machine a fleet job is put on."""
-
-    PACK = "pack"
-    SPREAD = "spread"
-
-
-_fallback: ContextVar[Mapping[str, Any] | None] = ContextVar("_fallback", default=None)
-
-
-class _Group(BaseSettings):
-    model_config = SettingsConfigDict(
-        env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_people_write_them(cls, values: Any) -> Any:
-        """Without the space around a value, where files and secrets leave a newline; empty is unset."""
-        if not isinstance(values, dict):
-            return values
-        plain = {name: _stripped(value) for name, value in values.items()}
-        return {name: value for name, value in plain.items() if value != ""}
-
-    def model_post_init(self, _: Any) -> None:
-        """Keep secrets out of all that this process says from now on."""
-        for name in type(self).model_fields:
-            value = getattr(self, name)
-            if isinstance(value, SecretStr):
-                remember(value.get_secret_value())
-                remember_url(value.get_secret_value())
-            elif isinstance(value, str) and "://" in value:
-                remember_url(value)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Below the environment and `.env` stand the values of `load`'s file and defaults."""
-        fallback = InitSettingsSource(settings_cls, dict(_fallback.get() or {}))
-        return init_settings, env_settings, dotenv_settings, fallback
-
-
-def _stripped(value: Any) -> Any:
-    if isinstance(value, SecretStr):
-        secret = value.get_secret_value().strip()
-        return SecretStr(secret) if secret else ""
-    return value.strip() if isinstance(value, str) else value
-
-
-FRAMES_PER_SECOND = 60
-"""of the game at its own speed"""
-
-
-class LoopSettings(_Group):
+class LoopSettings(SettingsGroup):
     """The epoch loop."""
 
     run_hours: float = Field(48, gt=0, description="pipeline run time, hours")
@@ -158,7 +53,7 @@ class LoopSettings(_Group):
     seed: int = Field(0, ge=0, description="root of every random stream")
 
 
-class GameSettings(_Group):
+class GameSettings(SettingsGroup):
     """The game and its emulator."""
 
     rom_path: Path | None = Field(None, description="the user's ROM; unset: the bundled Mossgrove")
@@ -173,11 +68,11 @@ class GameSettings(_Group):
     @model_validator(mode="after")
     def _in_steps(self) -> GameSettings:
         if self.episode_s is not None:
-            object.__setattr__(self, "episode_length", _steps(self.episode_s, self.frame_skip))
+            object.__setattr__(self, "episode_length", steps_of(self.episode_s, self.frame_skip))
         return self
 
 
-class TrainingSettings(_Group):
+class TrainingSettings(SettingsGroup):
     """PPO and its runners. The defaults are the contract's; a preset that differs says so."""
 
     ray_address: str | None = Field(None, description="address of a Ray cluster; unset: start Ray here")
@@ -207,7 +102,7 @@ class TrainingSettings(_Group):
         return self
 
 
-class RewardSettings(_Group):
+class RewardSettings(SettingsGroup):
     """Weights of event and coverage rewards, with their sign."""
 
     reward_room: float = Field(1.0, description="first visit of a room in an episode")
@@ -228,7 +123,7 @@ class RewardSettings(_Group):
     )
 
 
-class ExplorationSettings(_Group):
+class ExplorationSettings(SettingsGroup):
     """Parts of the agent beyond plain PPO; 0 or off switches a part off."""
 
     rnd_coef: float = Field(0.5, ge=0, description="weight of RND's advantage (the extrinsic one has 1)")
@@ -255,7 +150,7 @@ class ExplorationSettings(_Group):
         return self
 
 
-class StoreSettings(_Group):
+class StoreSettings(SettingsGroup):
     """The object store: a plain path, `file:///...` or `s3://bucket`."""
 
     store_url: str | None = Field(None, description="unset: runs/store, or S3 where S3_ENDPOINT_URL is set")
@@ -285,7 +180,7 @@ class StoreSettings(_Group):
         return f"s3://{self.s3_bucket_name or ''}" if self.s3_endpoint_url else "runs/store"
 
 
-class LLMSettings(_Group):
+class LLMSettings(SettingsGroup):
     """Judges' and planner's models."""
 
     llm_backend: LLMBackend | None = Field(None, description="unset: follows what else is set")
@@ -321,7 +216,7 @@ class LLMSettings(_Group):
         return LLMBackend.EMBEDDED
 
 
-class JudgeSettings(_Group):
+class JudgeSettings(SettingsGroup):
     """The judge pass."""
 
     judge_votes: int = Field(3, ge=1, le=15, description="self-consistency samples")
@@ -331,7 +226,7 @@ class JudgeSettings(_Group):
     )
 
 
-class FleetSettings(_Group):
+class FleetSettings(SettingsGroup):
     """The fleet of GPU machines."""
 
     database_url: SecretStr = Field(
@@ -376,10 +271,10 @@ class FleetSettings(_Group):
     )
 
 
-class TelemetrySettings(_Group):
+class TelemetrySettings(SettingsGroup):
     """What a process says of itself."""
 
-    metrics_port: Annotated[int, BeforeValidator(_no_service_link)] = Field(
+    metrics_port: Annotated[int, BeforeValidator(no_service_link)] = Field(
         0, ge=0, le=65535, description="Prometheus metrics of the loop; 0: none"
     )
     metrics_address: str = Field("127.0.0.1", description="address that metrics are published on")
@@ -388,7 +283,7 @@ class TelemetrySettings(_Group):
     )
 
 
-class DashboardSettings(_Group):
+class DashboardSettings(SettingsGroup):
     """The web page."""
 
     dashboard_token: HeaderSecret | None = Field(
@@ -396,36 +291,11 @@ class DashboardSettings(_Group):
     )
 
 
-LEARNS: dict[str, Any] = {
-    "frame_skip": 16,
-    "episode_length": 1_000,
-    "epoch_steps": 102_400,
-    "lr": 3e-4,
-    "ppo_epochs": 4,
-    "entropy_coef": 0.02,
-    "value_clip": 1_000.0,
-    "rnd_coef": 0.25,
-    "reward_room": 0.05,
-    "reward_tile": 0.001,
-    "reward_health": -0.01,
-    "reward_death": -0.25,
-    "reward_key": 5.0,
-    "planner": True,
-}
-"""What the loop's commands set in place of the defaults, since agents learn with it: a step of a whole
-metatile, and rewards that prefer progress to touring. The defaults above are those of the first documents."""
-
-
-def _steps(seconds: float, frame_skip: int) -> int:
-    """Steps that so many seconds of the game take, at least one."""
-    return max(1, round(seconds * FRAMES_PER_SECOND / frame_skip))
-
-
 def _in_steps(settings: ExplorationSettings, frame_skip: int) -> ExplorationSettings:
     seconds = settings.hint_interval_s
     if seconds is None:
         return settings
-    return settings.model_copy(update={"hint_interval": _steps(seconds, frame_skip) if seconds else 0})
+    return settings.model_copy(update={"hint_interval": steps_of(seconds, frame_skip) if seconds else 0})
 
 
 class Settings:
@@ -470,13 +340,13 @@ def load(
     A flag that is None was not given. Raises `UsageError` naming the variable, its value and what is allowed.
     """
     file = _read_toml(config) if config is not None else {}
-    token = _fallback.set({**(defaults or {}), **file})
+    token = lower_values.set({**(defaults or {}), **file})
     try:
         return Settings(**{key: value for key, value in (flags or {}).items() if value is not None})
     except ValidationError as error:
         raise UsageError(_describe(error)) from None
     finally:
-        _fallback.reset(token)
+        lower_values.reset(token)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

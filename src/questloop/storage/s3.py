@@ -18,7 +18,7 @@ from questloop.proxies import proxy_for, unusable
 from questloop.redaction import shown
 from questloop.settings import StoreSettings
 from questloop.storage.fork import obstore
-from questloop.storage.store import AlreadyExists, Entry, NotFound, Store, valid_key, valid_prefix
+from questloop.storage.interface import AlreadyExists, Entry, NotFound, Store, valid_key, valid_prefix
 
 BUCKETS = ("zelda-episodes", "zelda-models")  # where there is one bucket a top-level prefix
 

@@ -1,0 +1,164 @@
+"""What settings are made of: their types and choices, where values come from, and what the loop sets.
+
+`questloop.settings` has the settings themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from questloop.redaction import remember, remember_url
+
+
+def _auto_or_int(value: Any) -> Any:
+    return value if value == "auto" else _int(value)
+
+
+def _all_or_int(value: Any) -> Any:
+    return value if value == "all" else _int(value)
+
+
+def _int(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):  # a TOML file may hold a list, or inf
+        raise ValueError("not a whole number") from None
+
+
+def _of_a_header(value: SecretStr) -> SecretStr:
+    """A secret that an HTTP header can hold."""
+    odd = next((place for place, sign in enumerate(value.get_secret_value()) if not " " <= sign <= "~"), None)
+    if odd is not None:
+        raise ValueError(
+            f"its character {odd + 1} is no printable ASCII, and no header can hold it; copy the key anew"
+        )
+    return value
+
+
+def no_service_link(value: Any) -> Any:
+    """Kubernetes sets METRICS_PORT=tcp://10.0.0.7:9090 where a Service is called metrics: not for us."""
+    return 0 if isinstance(value, str) and value.startswith(("tcp://", "udp://", "sctp://")) else value
+
+
+HeaderSecret = Annotated[SecretStr, AfterValidator(_of_a_header)]
+AutoInt = Annotated[Literal["auto"] | Annotated[int, Field(ge=1)], BeforeValidator(_auto_or_int)]
+AutoCount = Annotated[Literal["auto"] | Annotated[int, Field(ge=0)], BeforeValidator(_auto_or_int)]
+AllInt = Annotated[Literal["all"] | Annotated[int, Field(ge=1)], BeforeValidator(_all_or_int)]
+
+
+class Observation(StrEnum):
+    """What the policy sees."""
+
+    VECTOR = "vector"
+    VISUAL = "visual"
+
+
+class LLMBackend(StrEnum):
+    """Where judges and planner send their requests."""
+
+    EMBEDDED = "embedded"
+    ENDPOINT = "endpoint"
+    DIRECT = "direct"
+    GATEWAY = "gateway"
+
+
+class Placement(StrEnum):
+    """Which machine a fleet job is put on."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+lower_values: ContextVar[Mapping[str, Any] | None] = ContextVar("lower_values", default=None)
+
+
+class SettingsGroup(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_people_write_them(cls, values: Any) -> Any:
+        """Without the space around a value, where files and secrets leave a newline; empty is unset."""
+        if not isinstance(values, dict):
+            return values
+        plain = {name: _stripped(value) for name, value in values.items()}
+        return {name: value for name, value in plain.items() if value != ""}
+
+    def model_post_init(self, _: Any) -> None:
+        """Keep secrets out of all that this process says from now on."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, SecretStr):
+                remember(value.get_secret_value())
+                remember_url(value.get_secret_value())
+            elif isinstance(value, str) and "://" in value:
+                remember_url(value)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Below the environment and `.env` stand the values of `load`'s file and defaults."""
+        fallback = InitSettingsSource(settings_cls, dict(lower_values.get() or {}))
+        return init_settings, env_settings, dotenv_settings, fallback
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, SecretStr):
+        secret = value.get_secret_value().strip()
+        return SecretStr(secret) if secret else ""
+    return value.strip() if isinstance(value, str) else value
+
+
+FRAMES_PER_SECOND = 60
+"""of the game at its own speed"""
+
+
+LEARNS: dict[str, Any] = {
+    "frame_skip": 16,
+    "episode_length": 1_000,
+    "epoch_steps": 102_400,
+    "lr": 3e-4,
+    "ppo_epochs": 4,
+    "entropy_coef": 0.02,
+    "value_clip": 1_000.0,
+    "rnd_coef": 0.25,
+    "reward_room": 0.05,
+    "reward_tile": 0.001,
+    "reward_health": -0.01,
+    "reward_death": -0.25,
+    "reward_key": 5.0,
+    "planner": True,
+}
+"""What the loop's commands set in place of the defaults, since agents learn with it: a step of a whole
+metatile, and rewards that prefer progress to touring. The defaults of the settings are those of the
+first documents."""
+
+
+def steps_of(seconds: float, frame_skip: int) -> int:
+    """Steps that so many seconds of the game take, at least one."""
+    return max(1, round(seconds * FRAMES_PER_SECOND / frame_skip))
