@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.judges.play import line, state
 
-from questloop.episodes.cells import Cell
+from questloop.episodes.cells import GameCell
 from questloop.episodes.files import decode_states
 from questloop.episodes.plain import MOST, may_be_odd, plain
 from questloop.judges.cells import CellText
@@ -62,7 +62,7 @@ def test_no_field_of_a_state_adds_a_line(path, separator):
             judged = told([line(0, FULL), line(1, changed)])
         except (ValueError, KeyError):  # no such room or direction: refused, which is right too
             judged = ""
-        shown = CellText.of(Cell(cell_id="0" * 16, epoch=0, episode_id="e", step=0, state=changed)).text
+        shown = CellText.of(GameCell(cell_id="0" * 16, epoch=0, episode_id="e", step=0, state=changed)).text
         for prompt in (judged, shown):
             assert not any(each.startswith(PLANTED) for each in prompt.splitlines())
             assert all(sign == "\n" or sign.isprintable() for sign in prompt)
