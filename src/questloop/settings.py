@@ -57,6 +57,11 @@ class GameSettings(SettingsGroup):
     """The game and its emulator."""
 
     rom_path: Path | None = Field(None, description="the user's ROM; unset: the bundled Mossgrove")
+    game_profile: str | None = Field(
+        None,
+        description="who reads the game: a known game's name, a file that defines PROFILE (lantern.py) or a"
+        " module; unset: by the ROM",
+    )
     start_states: str | None = Field(None, description="folder or store URL of start states")
     guide: Path | None = Field(None, description="a guide of your own, Markdown; unset: the game profile's")
     frame_skip: int = Field(4, ge=1, le=60, description="emulated frames per step")

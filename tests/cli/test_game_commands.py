@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,3 +163,55 @@ def test_a_checkpoint_plays(run, tmp_path):
     (tmp_path / "right.txt").write_text("RIGHT 12\n")
     run("play", "--script", "right.txt", "--output", "right.png")
     assert (tmp_path / "policy.png").read_bytes() == (tmp_path / "right.png").read_bytes()
+
+
+NINE_COINS = Path(__file__).parents[2] / "games/ninecoins"
+
+
+def test_a_profile_is_begun_and_checked(run, tmp_path):
+    code, out, _ = run("profile", "new", "coins", "--rom", str(NINE_COINS / "ninecoins.gbc"))
+    assert code == ExitCode.DONE
+    assert "fill in its taps" in out
+    assert "titles=('NINE COINS',)" in (tmp_path / "coins.py").read_text()
+    code, out, _ = run("profile", "check", "coins.py")
+    assert (code, out) == (ExitCode.DONE, "ok    coins: 4 bytes, 1 milestones, 0 items\n")
+    code, _, err = run("profile", "new", "coins", "--rom", str(NINE_COINS / "ninecoins.gbc"))
+    assert code == ExitCode.USAGE
+    assert "is there already" in err
+
+
+def test_a_profile_with_faults_names_them(run, tmp_path):
+    text = (NINE_COINS / "ninecoins.py").read_text().replace('goal="lit"', 'goal="dark"')
+    (tmp_path / "wrong.py").write_text(text)
+    code, out, _ = run("profile", "check", "wrong.py", "--json")
+    assert code == ExitCode.BAD_DATA
+    assert json.loads(out)["findings"] == ["goal 'dark' is no milestone's key"]
+    assert run("profile", "check", "none.py")[0] == ExitCode.USAGE
+
+
+def test_an_address_is_found(run, tmp_path):
+    (tmp_path / "start.txt").write_text("NOP 200\nSTART 8\nNOP 90\n")
+    steps = [each for step in ("RIGHT 16: up", "LEFT 8: down", "DOWN 9: same") for each in ("--step", step)]
+    rom = str(NINE_COINS / "ninecoins.gbc")
+    code, out, _ = run("profile", "find", "--rom", rom, "--script", "start.txt", *steps)
+    assert code == ExitCode.DONE
+    assert out.startswith('Tap("name", 1, 0xD00D)  # 80 96 88 88\n')
+    code, out, _ = run("profile", "find", "--rom", rom, "--script", "start.txt", *steps, "--json")
+    assert json.loads(out) == [{"tap": 'Tap("name", 1, 0xD00D)', "values": [80, 96, 88, 88]}]
+
+
+def test_the_opening_is_kept_and_the_doctor_asks_for_it(run, monkeypatch):
+    monkeypatch.setattr(doctor, "CHECKS", [check for check in doctor.CHECKS if check[0] == "game"])
+    monkeypatch.setenv("ROM_PATH", str(NINE_COINS / "ninecoins.gbc"))
+    monkeypatch.setenv("GAME_PROFILE", str(NINE_COINS / "ninecoins.py"))
+    code, out, _ = run("doctor", "--steps", "200")
+    assert code == ExitCode.FAILED
+    assert "FAIL  start states: ninecoins.gbc waits at its title" in out
+    code, out, _ = run("states", "capture", "--intro")
+    assert code == ExitCode.DONE
+    assert "the player has control" in out
+    assert "start: states/start.state, weight 1" in out
+    monkeypatch.setenv("START_STATES", "states")
+    code, out, _ = run("doctor", "--steps", "400")
+    assert code == ExitCode.DONE, out
+    assert "ok    start states: start" in out

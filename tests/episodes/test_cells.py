@@ -156,3 +156,11 @@ def test_observations_that_are_not_those_of_the_cells_are_refused(played, record
     store.put(keys.cell_observations(0), encode_observations(np.zeros((2, 128), np.float32)))
     with pytest.raises(BadDataError, match="2 observations of"):
         read_seen_cells(store, 0)
+
+
+def test_milestones_beyond_the_64th_make_another_cell():
+    from questloop.game.columns import Columns
+
+    columns = Columns.zeros(3)
+    columns.milestones[:] = [1, 1 | 1 << 70, 1 | 1 << 71]
+    assert len(set(cell_ids(columns).tolist())) == 3

@@ -94,3 +94,20 @@ def test_an_aim_that_is_no_milestone_of_the_game_is_named(tmp_path: Path) -> Non
     path.write_text(TEXT)
     with pytest.raises(UsageError, match="aim cave names cave, no milestone"):
         profile_for(Rom.load(None), path)
+
+
+def test_the_guide_of_oracle_of_seasons_goes_through_the_whole_quest():
+    from questloop.game.profiles.oracle_of_seasons import PROFILE
+
+    guide = PROFILE.guide
+    assert guide is not None
+    keys = [milestone.key for milestone in PROFILE.milestones]
+    aims = [aim.key for aim in guide.aims]
+    assert len(set(aims)) == len(aims)
+    assert aims[-1] == PROFILE.goal
+    assert {f"essence_{number}" for number in range(1, 9)} <= set(aims)
+    assert {f"d{number}_boss" for number in range(1, 9)} <= set(aims)
+    assert {f"d{number}_entered" for number in range(1, 9)} <= set(aims)
+    for place, aim in enumerate(guide.aims):
+        assert set(aim.needs) <= set(aims[:place]), f"{aim.key} needs what comes later"
+        assert aim.key in keys

@@ -57,7 +57,8 @@ def items(index: int, level: int) -> Columns:
     return columns
 
 
-LAST_GROUP = len(PROFILE.milestones) - 60
+PER_GROUP = -(-len(PROFILE.milestones) // QUEST_SIZE)
+LAST_GROUP = len(PROFILE.milestones) - PER_GROUP * (QUEST_SIZE - 1)
 NEAR = {"id": [9, 8, 7], "x": [88, 72, 8], "y": [56, 24, 120], "health": [4, 2, 8]}
 OFFSETS = [(row, column) for row in range(-2, 3) for column in range(-2, 3) if row or column]
 
@@ -107,8 +108,8 @@ CASES = {
     "enemy_1_dx": ([enemies(id=[1, 0, 2], x=[72, 72, 40], y=[56, 56, 56])], -32 / 128),
     "enemy_1_dy": ([enemies(**NEAR)], -32 / 128),
     **{f"solid_{r:+d}_{c:+d}": ([solid(3 + r, 4 + c, 0x05)], 0.5) for r, c in OFFSETS},
-    **{f"quest_{i}": ([at(milestones=1 << 3 * i | 1 << (3 * i + 2))], 2 / 3) for i in range(QUEST_SIZE - 1)},
-    "quest_20": ([at(milestones=1 << 60)], 1 / LAST_GROUP),
+    **{f"quest_{i}": ([at(milestones=0b101 << PER_GROUP * i)], 2 / PER_GROUP) for i in range(QUEST_SIZE - 1)},
+    "quest_20": ([at(milestones=1 << PER_GROUP * 20)], 1 / LAST_GROUP),
     "room_up_visited": ([at(room=0x67), at()], 1),
     "room_right_visited": ([at(room=0x78), at()], 1),
     "room_down_visited": ([at(room=0x87), at()], 1),

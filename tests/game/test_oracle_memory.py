@@ -179,6 +179,20 @@ def test_items_follow_treasure_flags(memory, owned):
 
 # The milestones of normal play, in order: what stands in memory, and the keys that hold then.
 MILESTONES = [
+    ({"CC55": 2}, {"d2_entered"}),
+    ({"C92D": 0x20}, {"d2_small_key_1"}),
+    ({"C931": 0x20}, {"d2_small_key_2"}),
+    ({"C92B": 0x20}, {"d2_map"}),
+    ({"C936": 0x20}, {"d2_compass"}),
+    ({"C924": 0x20}, {"d2_boss_key"}),
+    ({"C921": 0x80}, {"d2_miniboss"}),
+    ({"C921": 0x20, "C924": 0x80, "C92D": 0x10}, set()),
+    *(({"CC55": number}, {f"d{number}_entered"}) for number in range(3, 9)),
+    ({"CC55": 9}, {"castle_entered"}),
+    *(
+        ({address: 0x80}, {f"d{number}_boss"})
+        for number, address in enumerate(("C953", "C95F", "C98C", "C9D5", "CA50", "CA64"), 3)
+    ),
     ({"C6CE": 0x02}, {"pregame_over"}),
     ({"C6CB": 0x04}, {"din_taken"}),
     ({"C6CE": 0x04}, {"impa_request"}),
@@ -259,6 +273,13 @@ def test_milestones(memory, expected):
 
 def test_every_milestone_has_a_case():
     assert {key for _, expected in MILESTONES for key in expected} == {m.key for m in PROFILE.milestones}
+
+
+def test_masks_have_a_bit_for_every_milestone():
+    assert len(PROFILE.milestones) > 64
+    mask = columns(C6CE=0x02, C6CF=0x01).milestones[0]
+    assert mask == 1 | 1 << len(PROFILE.milestones) - 1
+    assert PROFILE.milestone_names(mask) == ["pregame_over", "finished"]
 
 
 def test_power_on_holds_no_milestone():

@@ -44,10 +44,10 @@ def test_a_milestone_holds_while_all_its_tests_hold():
     assert holds() == []
 
 
-def test_the_64th_milestone_and_no_more():
-    many = [Milestone(str(i), "", (equals("b", i),)) for i in range(65)]
-    assert holds(*many[:64], b=63) == [False] * 63 + [True]
-    with pytest.raises(ValueError, match="at most 64"):
+def test_the_128th_milestone_and_no_more():
+    many = [Milestone(str(i), "", (equals("b", i),)) for i in range(129)]
+    assert holds(*many[:128], b=127) == [False] * 127 + [True]
+    with pytest.raises(ValueError, match="at most 128"):
         MilestoneDetector(tuple(many), LAYOUT)
 
 
@@ -110,3 +110,52 @@ def test_a_broken_profile_is_named(installed, toy_rom):
         profiles._installed.cache_clear()
         with pytest.raises(UsageError, match=f"lantern.*{reason}"):
             profiles.profile_for(toy_rom)
+
+
+PROFILE_FILE = Path(__file__).parents[2] / "games/ninecoins/ninecoins.py"
+
+
+@pytest.mark.parametrize("name", ["mossgrove", "oracle_of_seasons"])
+def test_a_known_game_is_named_by_game_profile(toy_rom, name):
+    assert profiles.profile_for(toy_rom, named=name).name == name
+
+
+def test_a_file_is_named_by_game_profile(toy_rom, monkeypatch):
+    assert profiles.profile_for(toy_rom, named=str(PROFILE_FILE)).name == "ninecoins"
+    monkeypatch.chdir(PROFILE_FILE.parent)
+    assert profiles.profile_for(toy_rom, named="ninecoins.py").name == "ninecoins"
+
+
+def test_a_module_is_named_by_game_profile(toy_rom, monkeypatch):
+    monkeypatch.syspath_prepend(str(PROFILE_FILE.parent))
+    assert profiles.profile_for(toy_rom, named="ninecoins").name == "ninecoins"
+    assert profiles.profile_for(toy_rom, named="ninecoins:PROFILE").name == "ninecoins"
+    sys.modules.pop("ninecoins", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nothing", "neither a known game .mossgrove, oracle_of_seasons., nor a .py file, nor a module"),
+        ("none.py", "none.py does not load: FileNotFoundError"),
+        ("math", "PROFILE is no Profile but NoneType"),
+        ("math:pi", "pi is no Profile but float"),
+    ],
+)
+def test_a_game_profile_that_is_none_is_named(toy_rom, name, reason):
+    with pytest.raises(UsageError, match=reason):
+        profiles.profile_for(toy_rom, named=name)
+
+
+def test_a_file_that_breaks_is_named(toy_rom, tmp_path):
+    file = tmp_path / "broken.py"
+    file.write_text("PROFILE = 1 / 0\n")
+    with pytest.raises(UsageError, match=r"broken.py does not load: ZeroDivisionError: division by zero"):
+        profiles.profile_for(toy_rom, named=str(file))
+
+
+def test_a_file_that_is_not_whole_is_named(toy_rom, tmp_path):
+    file = tmp_path / "wrong.py"
+    file.write_text(PROFILE_FILE.read_text().replace('goal="lit"', 'goal="dark"'))
+    with pytest.raises(UsageError, match=r"wrong.py is not whole: goal 'dark' is no milestone"):
+        profiles.profile_for(toy_rom, named=str(file))

@@ -66,3 +66,42 @@ def test_constructed_rows():
     assert row[layout.index("c")] == 9
     with pytest.raises(ValueError, match="tap a"):
         layout.row(a=[1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("bank", "address", "length"),
+    [(0, 0x8000, 16), (1, 0x9FFF, 1), (None, 0x8000, 1), (3, 0xA000, 1), (None, 0xA000, 1), (7, 0xDFFF, 1)],
+)
+def test_banked_memory_may_be_tapped(bank, address, length):
+    assert Tap("x", bank, address, length).bank == bank
+
+
+@pytest.mark.parametrize(
+    ("bank", "address", "length"),
+    [
+        (2, 0x8000, 1),
+        (0, 0xC000, 1),
+        (0, 0xD000, 1),
+        (8, 0xD000, 1),
+        (1, 0x9FFF, 2),
+        (None, 0xCFFF, 2),
+        (0, 0xFF80, 1),
+    ],
+)
+def test_banks_that_do_not_exist_are_refused(bank, address, length):
+    with pytest.raises(ValueError, match="bank"):
+        Tap("x", bank, address, length)
+
+
+def test_video_memory_is_read_by_its_bank():
+    from questloop.game.emulator import Emulator
+    from questloop.game.rom import Rom
+
+    layout = TapLayout([Tap("pictures", 0, 0x8000, 4), Tap("colours", 1, 0x9800, 4), Tap("c", None, 0xC000)])
+    emulator = Emulator(Rom.load(), layout)
+    emulator.poke(0x8000, bytes([1, 2, 3, 4]), bank=0)
+    emulator.poke(0x9800, bytes([5, 6, 7, 8]), bank=1)
+    out = np.zeros(layout.size, np.uint8)
+    emulator.read(out)
+    emulator.close()
+    assert out[:8].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]

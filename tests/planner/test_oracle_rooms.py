@@ -13,11 +13,19 @@ from questloop.planner.paths import find_path, reachable
 from questloop.planner.room import Direction
 from questloop.planner.view import View
 
-ALL = [pytest.param(10_000, marks=pytest.mark.full), pytest.param(1_000, marks=pytest.mark.long), 100]
+ALL = [
+    pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.timeout(7200)]),
+    pytest.param(1_000, marks=pytest.mark.long),
+    100,
+]
 MODES = range(len(facts.MODES))
 WAYS = {way.name.lower(): way for way in Direction}
 WITH_BLOCKS = (facts.OVERWORLD, facts.INDOORS, facts.DUNGEON)
-FEWER = [pytest.param(10_000, marks=pytest.mark.full), pytest.param(300, marks=pytest.mark.long), 40]
+FEWER = [
+    pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.timeout(7200)]),
+    pytest.param(300, marks=pytest.mark.long),
+    40,
+]
 
 
 @pytest.mark.parametrize("mode", MODES, ids=facts.MODES)

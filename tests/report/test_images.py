@@ -42,3 +42,19 @@ def test_a_filmstrip_keeps_the_first_and_the_last_frame():
     assert tuple(image[80, 80]) == (0, 0, 0)
     assert tuple(image[80, -80]) == (99, 0, 0)
     assert filmstrip([]) is None
+
+
+def test_a_room_that_the_profile_names_says_so():
+    named = opened(overworld_map({(0, 0x21): 5}, {}, 0, {(0, 0x21): "Waking meadow"}))
+    plain = opened(overworld_map({(0, 0x21): 5}, {}, 0))
+    assert named.size == plain.size
+    assert named.tobytes() != plain.tobytes()
+    other = opened(overworld_map({(0, 0x21): 5}, {}, 0, {(0, 0x22): "Crossroads"}))
+    assert other.tobytes() == plain.tobytes()
+
+
+def test_places_are_named_by_the_guide():
+    from questloop.game.profiles.mossgrove import PROFILE
+
+    assert PROFILE.place_names[0, 0x21] == "Waking meadow"
+    assert PROFILE.place_names[4, 0x11] == "Stone room"

@@ -19,6 +19,7 @@ from questloop.cli import (
     judge,
     loop,
     play,
+    profile,
     states,
     verify,
     video,
@@ -64,6 +65,7 @@ app.command()(play.play)
 app.command()(video.video)
 app.command()(verify.verify)
 app.command()(dashboard.dashboard)
+app.add_typer(profile.app, name="profile")
 app.add_typer(grpo.app)
 app.add_typer(judge.app, name="judge")
 app.add_typer(states.app, name="states")

@@ -66,23 +66,30 @@ def check_game(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
     from questloop.game import gates
     from questloop.game.profiles import broken_profiles, profile_for
     from questloop.game.rom import Rom
-    from questloop.game.start_states import load_start_states
+    from questloop.game.start_states import load_start_states, waits_at_title
+    from questloop.game.survey import survey
 
     for broken in broken_profiles():
         yield DoctorCheck("profiles", False, broken.why)
     rom = Rom.load(settings.game.rom_path)
-    profile = profile_for(rom)
+    profile = profile_for(rom, settings.game.guide, settings.game.game_profile)
     yield DoctorCheck(
         "rom", True, f"{rom.path} ({rom.title!r}, sha256 {rom.sha256[:12]}), profile {profile.name}"
     )
     starts = load_start_states(rom, profile, settings.game.start_states)
-    yield DoctorCheck("start states", True, ", ".join(item.name for item in starts.states))
+    waits = waits_at_title(rom, profile, settings.game.start_states)
+    yield DoctorCheck("start states", not waits, waits or ", ".join(item.name for item in starts.states))
+    told: list[str] = []
     for start in starts.states:
         findings = gates.check_game(rom, profile, start, steps, settings.loop.seed)
+        told += [f"{start.name}: {finding.gate}: {finding.reason}" for finding in findings]
         for finding in findings:
             yield DoctorCheck(f"taps from {start.name}", False, f"{finding.gate}: {finding.reason}")
         if not findings:
             yield DoctorCheck(f"taps from {start.name}", True, f"quiet in {steps} random steps")
+    if not profile.walkthrough:
+        block = survey(rom, profile, starts.states, steps, told, settings.loop.seed)
+        yield DoctorCheck("survey", True, f"what the game shows, to send back with a report\n{block}")
 
 
 def check_judges(settings: Settings, steps: int) -> Iterator[DoctorCheck]:

@@ -88,7 +88,7 @@ def _play(
     from questloop.training.evaluation import play_episodes
 
     rom = Rom.load(settings.game.rom_path)
-    profile = profile_for(rom, settings.game.guide)
+    profile = profile_for(rom, settings.game.guide, settings.game.game_profile)
     if start == POWER_ON:
         emulator = Emulator(rom, profile.layout)
         begin = StartState(POWER_ON, emulator.power_on)

@@ -69,7 +69,7 @@ def play(
     if checkpoint:
         game = game.model_copy(update={"frame_skip": read_run(open_store(checkpoint)).frame_skip})
     loaded = Rom.load(game.rom_path)
-    profile = profile_for(loaded, game.guide)
+    profile = profile_for(loaded, game.guide, game.game_profile)
     if guide:
         _print_guide(profile)
         return
@@ -126,11 +126,11 @@ def _beginning(rom: Rom, profile: Profile, where: str | None, name: str | None) 
 def _random(steps: int, seed: int, frames: int) -> Iterator[Input]:
     import numpy as np
 
-    from questloop.game.actions import Action
+    from questloop.game.actions import ACTION_COUNT, ACTIONS
     from questloop.game.input_script import Input
 
-    for action in np.random.default_rng(seed).integers(0, len(Action), steps):
-        yield Input(Action(int(action)), frames)
+    for action in np.random.default_rng(seed).integers(0, ACTION_COUNT, steps):
+        yield Input(ACTIONS[int(action)], frames)
 
 
 def _policy(
@@ -139,7 +139,7 @@ def _policy(
     """Actions of a trained policy; each is asked for when the one before was played."""
     import numpy as np
 
-    from questloop.game.actions import Action
+    from questloop.game.actions import ACTIONS, Action
     from questloop.game.input_script import Input
     from questloop.game.observation import OBSERVATION_SIZE, Encoder
     from questloop.game.walking import ground_of
@@ -161,7 +161,7 @@ def _policy(
         encoder.encode(columns, action, vector)
         seen = vector if aims is None else np.concatenate([vector, aims.look(columns)], axis=1)
         action = player.act(seen)
-        yield Input(Action(int(action[0])), frames)
+        yield Input(ACTIONS[int(action[0])], frames)
 
 
 def _film(emulator: Emulator, inputs: Iterable[Input], frames: int) -> Iterator[Frame]:

@@ -31,6 +31,9 @@ def capture(
     script: Annotated[Path | None, typer.Option(help="play this input script from power-on")] = None,
     window: Annotated[bool, typer.Option(help="play by hand; the state is taken when you close it")] = False,
     pyboy_state: Annotated[Path | None, typer.Option(help="take a state file that PyBoy saved")] = None,
+    intro: Annotated[
+        bool, typer.Option(help="press through title, name and opening until the player has control")
+    ] = False,
     milestones: Annotated[
         bool, typer.Option(help="replay the game's walkthrough, one state per milestone")
     ] = False,
@@ -47,17 +50,20 @@ def capture(
 
         questloop states capture after-intro --window --rom zelda.gbc
 
+        questloop states capture --intro --rom zelda.gbc
+
         questloop states capture cave --script inputs.txt --weight 2
 
         questloop states capture --milestones
     """
-    from questloop.game.start_states import StartState, beginnings, write_start_state
+    from questloop.game.start_states import BEGINNING, StartState, beginnings, write_start_state
     from questloop.telemetry.progress import progress_bar, told
 
-    ways = [way for way in (script, window, pyboy_state, milestones) if way]
-    if len(ways) != 1 or bool(name) == milestones:
+    ways = [way for way in (script, window, pyboy_state, intro, milestones) if way]
+    if len(ways) != 1 or (bool(name) == milestones and not intro):
         raise UsageError(
-            "states capture takes NAME and one of --script, --window, --pyboy-state; or --milestones"
+            "states capture takes NAME and one of --script, --window, --pyboy-state; or --intro;"
+            " or --milestones"
         )
     rom_, profile = _game(rom)
     folder = _where(where)
@@ -67,6 +73,8 @@ def capture(
         with progress_bar("walkthrough", "states") as tell:
             states = told(beginnings(rom_, profile, milestones=True), len(profile.milestones) + 1, tell)
             items = list(states)
+    elif intro:
+        items = [StartState(name or BEGINNING, _opening(rom_, profile), weight)]
     else:
         begin = _named(rom_, profile, folder, from_state) if from_state else None
         state = _play(rom_, profile, begin, script=script, pyboy_state=pyboy_state)
@@ -138,8 +146,9 @@ def _game(path: Path | None) -> tuple[Rom, Profile]:
     from questloop.game.profiles import profile_for
     from questloop.game.rom import Rom
 
-    rom = Rom.load(settings.load(flags={"rom_path": path}).game.rom_path)
-    return rom, profile_for(rom)
+    game = settings.load(flags={"rom_path": path}).game
+    rom = Rom.load(game.rom_path)
+    return rom, profile_for(rom, game.guide, game.game_profile)
 
 
 def _where(given: str | None) -> str:
@@ -152,6 +161,14 @@ def _named(rom: Rom, profile: Profile, folder: str, name: str) -> SaveState:
     from questloop.game.start_states import load_start_states
 
     return load_start_states(rom, profile, folder).named(name).state
+
+
+def _opening(rom: Rom, profile: Profile) -> SaveState:
+    from questloop.game.opening import play_opening
+
+    opening = play_opening(rom, profile)
+    print(f"the player has control {opening.frames} frames after power-on")
+    return opening.state
 
 
 def _play(

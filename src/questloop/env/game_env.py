@@ -15,9 +15,8 @@ from questloop.env.streams import slot_streams
 from questloop.env.tape import EventWatch, Tape
 from questloop.episodes.boundary import Boundary
 from questloop.episodes.trace import EpisodeStart, Trace
-from questloop.game.actions import ACTION_COUNT
 from questloop.game.batch import GameBatch
-from questloop.game.columns import Columns
+from questloop.game.columns import Columns, Masks
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
@@ -36,8 +35,6 @@ class GameEnv:
 
     The start state is the one thing drawn at random, by each slot's own stream.
     """
-
-    num_actions = ACTION_COUNT
 
     def __init__(
         self,
@@ -59,8 +56,8 @@ class GameEnv:
         potential under the discount `gamma` is paid too.
         """
         rom = Rom.load(game.rom_path)
-        self.profile: Profile = profile_for(rom, game.guide)
-        self.num_slots = num_slots
+        self.profile: Profile = profile_for(rom, game.guide, game.game_profile)
+        self.num_slots, self.num_actions = num_slots, len(self.profile.action_mask)
         self.episode_length = game.episode_length
         self.batch = GameBatch(rom, self.profile.layout, num_slots, game.frame_skip)
         self.starter = Starter(num_slots, starts or game_starts(game, rom, self.profile), archive_fraction)
@@ -83,8 +80,8 @@ class GameEnv:
         self._obs = np.zeros((num_slots, *self.observation_shape), self.observation_dtype)
         self.final_obs = np.zeros_like(self._obs)
         self._goal = _milestone_bit(self.profile, self.profile.goal)
-        self._reached = np.zeros(num_slots, np.uint64)
-        self._at_start = np.zeros(num_slots, np.uint64)
+        self._reached: Masks = np.zeros(num_slots, np.object_)
+        self._at_start: Masks = np.zeros(num_slots, np.object_)
         self._raw_return = np.zeros(num_slots, np.float32)
         self._room_steps = np.zeros(8 * 256, np.int64)
         self._report = SlotReport()
@@ -196,8 +193,8 @@ class GameEnv:
             "rewards": self.rewards.state_dict(),
             "obs": self._obs.copy(),
             "age": self.age.copy(),
-            "reached": self._reached.copy(),
-            "at_start": self._at_start.copy(),
+            "reached": self._reached.tolist(),
+            "at_start": self._at_start.tolist(),
             "event": self._event.copy(),
             "raw_return": self._raw_return.copy(),
             "starter": self.starter.state_dict(),
@@ -273,6 +270,6 @@ class GameEnv:
                 explorer.keep(cell, float(self._raw_return[slot]), self.batch.save(slot))
 
 
-def _milestone_bit(profile: Profile, key: str) -> np.uint64:
+def _milestone_bit(profile: Profile, key: str) -> int:
     bits = [bit for bit, milestone in enumerate(profile.milestones) if milestone.key == key]
-    return np.uint64(sum(1 << bit for bit in bits))
+    return sum(1 << bit for bit in bits)

@@ -1,4 +1,5 @@
-"""The game as Gymnasium environments `questloop/Mossgrove-v0` and `questloop/OracleOfSeasons-v0`.
+"""The game as Gymnasium environments `questloop/Mossgrove-v0` and `questloop/OracleOfSeasons-v0`, and any
+other game as `questloop/Game-v0`.
 
 ```python
 import gymnasium
@@ -6,11 +7,16 @@ import questloop.env.gym_env  # registers the ids
 
 env = gymnasium.make("questloop/Mossgrove-v0")
 many = gymnasium.make_vec("questloop/Mossgrove-v0", num_envs=32)
+other = gymnasium.make("questloop/Game-v0", rom_path="lantern.gbc", game_profile="lantern.py")
 ```
+
+Where nobody imports this module, as in RLlib's remote runners, the id brings it along:
+`"questloop.env.gym_env:questloop/Game-v0"`, or `create` is given in its place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +28,20 @@ from numpy.typing import NDArray
 from questloop.env.game_env import GameEnv
 from questloop.episodes.boundary import Boundary
 from questloop.errors import UsageError
-from questloop.game.actions import ACTION_COUNT, Action
+from questloop.game.actions import Action
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.settings import GameSettings, RewardSettings, load
 
 MOSSGROVE = "questloop/Mossgrove-v0"
 ORACLE_OF_SEASONS = "questloop/OracleOfSeasons-v0"
+GAME = "questloop/Game-v0"
+ANYWHERE = f"{__name__}:{GAME}"
+"""The same id for processes that have not imported this module, such as RLlib's remote runners."""
 
 
 class QuestEnv(gym.Env[NDArray[np.float32], np.int64]):
-    """One game: 8 discrete actions (`questloop.game.actions`), 128 numbers in [-1, 1] as observation.
+    """One game: 8 discrete actions (`questloop.game.actions`; more where the profile opens them), 128 numbers
+    in [-1, 1] as observation.
 
     Terminated by the game's over or its goal, truncated after EPISODE_LENGTH steps. The seed chooses among
     weighted start states; nothing else is random. `info["reward_parts"]` has the reward by name.
@@ -49,7 +59,7 @@ class QuestEnv(gym.Env[NDArray[np.float32], np.int64]):
         self.render_mode = render_mode
         self._slots = _game_env(1, rom_path, settings)
         self.observation_space = _observation_space()
-        self.action_space = gym.spaces.Discrete(ACTION_COUNT)
+        self.action_space = gym.spaces.Discrete(self._slots.num_actions)
         self._row = np.zeros((1, OBSERVATION_SIZE), np.float32)
         self._reward, self._boundary = np.zeros(1, np.float32), np.zeros(1, np.uint8)
 
@@ -115,7 +125,7 @@ class QuestVectorEnv(gym.vector.VectorEnv[NDArray[np.float32], NDArray[np.int64]
         self.metadata = self.metadata | {"autoreset_mode": autoreset_mode}
         self._next_step = autoreset_mode is AutoresetMode.NEXT_STEP
         self.single_observation_space = _observation_space()
-        self.single_action_space = gym.spaces.Discrete(ACTION_COUNT)
+        self.single_action_space = gym.spaces.Discrete(self.slots.num_actions)
         self.observation_space = gym.vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = gym.vector.utils.batch_space(self.single_action_space, num_envs)
         self._over = np.zeros(num_envs, np.bool_)
@@ -170,21 +180,31 @@ def _observation_space() -> gym.spaces.Box:
     return gym.spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32)
 
 
-def _oracle(**kwargs: Any) -> QuestEnv:
-    return QuestEnv(rom_path=_oracle_rom(kwargs), **kwargs)
+def create(config: Mapping[str, Any]) -> QuestEnv | QuestVectorEnv:
+    """An environment of `questloop/Game-v0` by a dictionary of its arguments, as RLlib's `env_config` is: a
+    vector one where that has `num_envs`. `config.environment(create, env_config={"rom_path": ...})`."""
+    values = dict(config)
+    return _own_vector(**values) if "num_envs" in values else _own(**values)
 
 
-def _oracle_vector(**kwargs: Any) -> QuestVectorEnv:
-    return QuestVectorEnv(rom_path=_oracle_rom(kwargs), **kwargs)
+def _own(**kwargs: Any) -> QuestEnv:
+    return QuestEnv(**_own_rom(kwargs))
 
 
-def _oracle_rom(kwargs: dict[str, Any]) -> Path | str:
-    """The user's ROM: the argument, else ROM_PATH. None ships."""
-    path = kwargs.pop("rom_path", None) or load().game.rom_path
+def _own_vector(**kwargs: Any) -> QuestVectorEnv:
+    return QuestVectorEnv(**_own_rom(kwargs))
+
+
+def _own_rom(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """With the user's ROM and profile: the arguments, else ROM_PATH and GAME_PROFILE. No ROM ships."""
+    game = load().game
+    path = kwargs.get("rom_path") or game.rom_path
     if path is None:
-        raise UsageError(f"{ORACLE_OF_SEASONS} needs your own ROM: set ROM_PATH or pass rom_path=")
-    return path
+        raise UsageError(f"{ORACLE_OF_SEASONS} and {GAME} need your own ROM: set ROM_PATH or pass rom_path=")
+    profile = kwargs.get("game_profile") or game.game_profile
+    return kwargs | {"rom_path": path, "game_profile": profile}
 
 
 gym.register(id=MOSSGROVE, entry_point=QuestEnv, vector_entry_point=QuestVectorEnv)
-gym.register(id=ORACLE_OF_SEASONS, entry_point=_oracle, vector_entry_point=_oracle_vector)
+gym.register(id=ORACLE_OF_SEASONS, entry_point=_own, vector_entry_point=_own_vector)
+gym.register(id=GAME, entry_point=_own, vector_entry_point=_own_vector)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.exploration.archive import Delta
+from questloop.game.columns import Masks
 from questloop.planner.copilot import CopilotReport
 
 
@@ -20,7 +21,7 @@ class SlotReport:
     finished_starts: list[str] = field(default_factory=list)  # name of the start state of each
     delta: Delta | None = None  # for the archive
     rooms: NDArray[np.int64] | None = None  # [N], of the running episodes
-    milestones: NDArray[np.uint64] | None = None  # [N], bitmask reached in the running episodes
+    milestones: Masks | None = None  # [N], bitmask reached in the running episodes
     copilots: dict[str, CopilotReport] = field(default_factory=dict)  # by `Copilot.name`
     aim_steps: dict[str, int] = field(default_factory=dict)  # steps by the guide's next aim
     room_steps: dict[int, int] = field(default_factory=dict)  # steps with control by group * 256 + room

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.episodes.trace import EpisodeStart, Screens, Trace
-from questloop.game.columns import Columns
+from questloop.game.columns import Columns, Masks
 from questloop.game.screen import SCREEN_SHAPE, Screen
 
 _ITEMS = ("key", "sword", "essence")
@@ -58,7 +58,7 @@ class Tape:
             taps=np.zeros((*shape, taps), np.uint8),
             obs=np.zeros((*shape, observation), np.float32),
             reward_parts=np.zeros((*shape, parts), np.float32),
-            milestones=np.zeros(shape, np.uint64),
+            milestones=np.zeros(shape, np.object_),
         )
         self._screens = np.zeros((max(1, steps * slots // 8), *SCREEN_SHAPE), np.uint16)
         self._pictured: dict[tuple[int, int], int] = {}
@@ -78,7 +78,7 @@ class Tape:
         taps: NDArray[np.uint8],
         obs: NDArray[np.float32],
         parts: NDArray[np.float32],
-        milestones: NDArray[np.uint64],
+        milestones: Masks,
         pressed: Mapping[int, bytes],
     ) -> None:
         """Append a step, as it was before any reset; `age[N]` counts the steps of each episode from 0, and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,15 +15,17 @@ from questloop.env.observers import AIMED, HINTED, VECTOR, VISUAL
 from questloop.env.starts import curriculum_starts, game_starts
 from questloop.env.visual import SHAPE
 from questloop.errors import UsageError
-from questloop.game.actions import ACTION_COUNT
 from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
+from questloop.game.start_states import waits_at_title
 from questloop.rewards.aims import AIM_SIZE, Aims, lead
 from questloop.rewards.hints import HINT_SIZE, HintTargets
 from questloop.rewards.total import Rewards
 from questloop.settings import Observation, RewardSettings, Settings
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,16 @@ def game_world(settings: Settings) -> World:
     from questloop.env.game_env import GameEnv
 
     rom = Rom.load(settings.game.rom_path)
-    profile = profile_for(rom, settings.game.guide)
+    profile = profile_for(rom, settings.game.guide, settings.game.game_profile)
     exploration = settings.exploration
     visual = settings.training.observation is Observation.VISUAL
     hinted = exploration.hint_interval > 0
     aimed = exploration.aims and not hinted and profile.guide is not None
     if visual and hinted:
         raise UsageError("HINT_INTERVAL needs OBSERVATION=vector: a visual policy sees no hints")
+    waits = waits_at_title(rom, profile, settings.game.start_states)
+    if waits:
+        logger.warning("%s", waits)
     space, version = _VECTOR_SPACE, VECTOR
     if visual:
         space, version = _VISUAL_SPACE, VISUAL
@@ -87,7 +93,7 @@ def game_world(settings: Settings) -> World:
             gamma=settings.training.gamma,
         ),
         observation_space=space,
-        action_space=gym.spaces.Discrete(ACTION_COUNT),
+        action_space=gym.spaces.Discrete(len(profile.action_mask)),
         action_mask=tuple(profile.action_mask.tolist()),
         lead=lead().tolist() if space is _AIMED_SPACE else None,
         observation_version=OBSERVATION_VERSION,

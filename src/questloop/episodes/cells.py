@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from questloop.episodes.files import decode_observations, encode_observations
 from questloop.episodes.trace import Floats, Trace
 from questloop.errors import BadDataError
-from questloop.game.columns import Columns
+from questloop.game.columns import Columns, Masks
 from questloop.game.profile import Profile
 from questloop.game.state import decode_all
 from questloop.storage import keys
@@ -124,12 +124,22 @@ def cell_ids(columns: Columns) -> NDArray[np.uint64]:
     where = (columns.place << 8) | (down << 4) | across
     owned = [columns.small_keys, columns.boss_keys, columns.sword_level, columns.shield_level]
     items = np.ascontiguousarray(columns.items).view(np.uint64)
-    words = [where, *owned, *items.T, columns.milestones]
+    words = [where, *owned, *items.T, _folded(columns.milestones)]
     found = np.full(columns.n, 0xCBF29CE484222325, np.uint64)
     for word in words:
         found = (found ^ word.astype(np.uint64)) * np.uint64(0x100000001B3)
         found ^= found >> np.uint64(29)
     return found
+
+
+def _folded(masks: Masks) -> NDArray[np.uint64]:
+    """Masks u64 [N]; what lies above 64 bits is mixed in, so that masks without it stay as they are."""
+    words = [mask & _WORD ^ (mask >> 64) * _ODD & _WORD for mask in map(int, masks)]
+    return np.array(words, np.uint64)
+
+
+_WORD = (1 << 64) - 1
+_ODD = 0x9E3779B97F4A7C15
 
 
 def seen_in_epochs(store: Store, epochs: Iterable[int]) -> set[int]:

@@ -17,7 +17,7 @@ from questloop.episodes.png import encode_png
 from questloop.episodes.segment import OBSERVATIONS, STATES, Manifest, ManifestFile, Segment
 from questloop.episodes.trace import MODES, Floats
 from questloop.errors import BadDataError
-from questloop.game.actions import Action
+from questloop.game.actions import ACTIONS
 from questloop.game.profile import Profile
 from questloop.game.rom import Rom
 from questloop.game.state import decode_all
@@ -78,7 +78,7 @@ def encode(segment: Segment, recording: Recording) -> tuple[dict[str, bytes], Ma
 def encode_states(segment: Segment, recording: Recording) -> bytes:
     """`states.jsonl`: a line a recorded frame; reward parts of 0 are left out."""
     encode_line = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-    actions = [Action(index).name for index in segment.action.tolist()]
+    actions = [ACTIONS[index].name for index in segment.action.tolist()]
     rewards = segment.reward_parts.tolist()
     lines = []
     for row, state in enumerate(decode_all(segment.taps, recording.profile)):

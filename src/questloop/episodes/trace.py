@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from questloop.episodes.mode import Mode
 from questloop.episodes.takeover import Takeover
+from questloop.game.columns import Masks
 from questloop.game.screen import Screen
 
 Bytes = NDArray[np.uint8]
@@ -59,7 +60,7 @@ class Trace:
     taps: Bytes  # [T, N, K]
     obs: Floats  # [T, N, D], what the next action is chosen on (`Rollout.next_observations`)
     reward_parts: Floats  # [T, N, P], unshaped
-    milestones: NDArray[np.uint64]  # [T, N], bitmask of those that hold
+    milestones: Masks  # [T, N], bitmask of those that hold
     frames: Mapping[tuple[int, int], Screen] = field(default_factory=dict)  # by (t, n)
     starts: Mapping[tuple[int, int], EpisodeStart] = field(default_factory=dict)  # (t, n) of a first step
     scripts: Mapping[tuple[int, int], bytes] = field(default_factory=dict)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.game.columns import Columns
+from questloop.game.columns import Columns, Masks
 
 _NAME = re.compile("g([0-7])-r([0-9a-f]{2})-k([0-9]{1,9})-m([0-9a-f]{1,16})")
 
@@ -23,7 +24,7 @@ class CellTracker:
     def __init__(self, n: int) -> None:
         self._place = np.full(n, -1, np.int32)
         self._keys = np.zeros(n, np.int32)
-        self._milestones = np.zeros(n, np.uint64)
+        self._milestones: Masks = np.zeros(n, np.object_)
 
     def reset(self, slots: NDArray[np.intp], columns: Columns) -> None:
         """Begin an episode in `slots` (indices or mask): the cell it starts in is not entered."""
@@ -48,15 +49,15 @@ class CellTracker:
             for slot in slots
         ]
 
-    def state_dict(self) -> dict[str, NDArray]:
-        """Arrays by slot."""
+    def state_dict(self) -> dict[str, Any]:
+        """Values by slot."""
         return {
             "place": self._place.copy(),
             "keys": self._keys.copy(),
-            "milestones": self._milestones.copy(),
+            "milestones": self._milestones.tolist(),
         }
 
-    def load_state_dict(self, state: dict[str, NDArray]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         self._place[:] = state["place"]
         self._keys[:] = state["keys"]

@@ -20,6 +20,8 @@ ENEMY_SLOTS = 16
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
+Masks = NDArray[np.object_]
+"""Python integers, so that a mask has as many bits as a profile has milestones."""
 
 
 @dataclass(slots=True)
@@ -87,7 +89,7 @@ class Columns:
     room_flags: Ints
     collisions: Bytes  # [N, 11, 16], low nibble = solid quarters, 0 walkable
 
-    milestones: NDArray[np.uint64]  # bit i: the profile's milestone i holds now (not latched)
+    milestones: Masks  # bit i: the profile's milestone i holds now (not latched)
 
     @property
     def n(self) -> int:
@@ -108,7 +110,7 @@ class Columns:
         """All fields zero (text_index and dungeon -1): what a profile of a small game starts from."""
         shapes = {"items": (n, 16), "collisions": (n, ROOM_ROWS, ROOM_COLS)}
         shapes |= {f"enemy_{name}": (n, ENEMY_SLOTS) for name in ("id", "y", "x", "health")}
-        kinds = {"Ints": np.int32, "Bools": np.bool_, "Bytes": np.uint8, "NDArray[np.uint64]": np.uint64}
+        kinds = {"Ints": np.int32, "Bools": np.bool_, "Bytes": np.uint8, "Masks": np.object_}
         values: dict[str, Any] = {
             f.name: np.zeros(shapes.get(f.name, n), kinds[str(f.type)]) for f in fields(cls)
         }

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.errors import BadDataError
-from questloop.game.actions import Action
+from questloop.game.actions import PARTS, Action
 from questloop.game.rom import Rom
 from questloop.game.screen import Screen, screen_of_rgba
 from questloop.game.state_file import REMAKE, SaveState
@@ -25,7 +25,7 @@ with warnings.catch_warnings():
 
 PYBOY_VERSION = metadata.version("pyboy")
 
-_PRESS = (
+_PRESS = (  # by what an action consists of: `actions.PARTS`
     WindowEvent.PRESS_ARROW_UP,
     WindowEvent.PRESS_ARROW_DOWN,
     WindowEvent.PRESS_ARROW_LEFT,
@@ -33,6 +33,8 @@ _PRESS = (
     WindowEvent.PRESS_BUTTON_A,
     WindowEvent.PRESS_BUTTON_B,
     WindowEvent.PRESS_BUTTON_START,
+    None,
+    WindowEvent.PRESS_BUTTON_SELECT,
 )
 _RELEASE = (
     WindowEvent.RELEASE_ARROW_UP,
@@ -42,18 +44,20 @@ _RELEASE = (
     WindowEvent.RELEASE_BUTTON_A,
     WindowEvent.RELEASE_BUTTON_B,
     WindowEvent.RELEASE_BUTTON_START,
+    None,
+    WindowEvent.RELEASE_BUTTON_SELECT,
 )
-_NOTHING_HELD = int(Action.NOP)
-_FIRST_BUTTON = int(Action.A)
+_NONE = -1
 
 
 class Emulator:
     """A game in CGB mode, without window, sound output or save files.
 
-    An action is one button held during a step. The d-pad stays held from step to step while the action stays
-    the same, so that walking and pushing do not stutter. A, B and START are let go for the second half of a
-    step (rounded down), so that the same action twice is two presses. In steps of one frame there is no
-    second half: two presses then need a step between them.
+    An action is one button held during a step, or a direction held and a button pressed (`actions.Chord`).
+    The d-pad stays held from step to step while the direction stays the same, so that walking and pushing do
+    not stutter. A, B, START and SELECT are let go for the second half of a step (rounded down), so that the
+    same action twice is two presses. In steps of one frame there is no second half: two presses then need a
+    step between them.
     """
 
     def __init__(self, rom: Rom, layout: TapLayout, power_on: SaveState | None = None) -> None:
@@ -72,7 +76,7 @@ class Emulator:
             ) from None
         self._pyboy.set_emulation_speed(0)
         self._memory = self._pyboy.memory
-        self._held = _NOTHING_HELD
+        self._direction = self._button = _NONE
         self.power_on = power_on or self.save()
 
     def reset(self) -> None:
@@ -80,7 +84,7 @@ class Emulator:
         self.load(self.power_on)
 
     def step(self, action: int, frames: int, render: bool = False) -> None:
-        """Hold the button of `action` for `frames` frames; `render` draws the last of them."""
+        """Hold the buttons of `action` for `frames` frames; `render` draws the last of them."""
         self._hold(action, frames)
         self._pyboy.tick(frames, render, False)
 
@@ -92,17 +96,17 @@ class Emulator:
             yield self.frame()
 
     def _hold(self, action: int, frames: int) -> None:
-        """Press the button of a step of `frames` frames, and have it let go where it is one to press."""
-        pyboy = self._pyboy
-        if action != self._held:
-            if self._held != _NOTHING_HELD:
-                pyboy.send_input(_RELEASE[self._held])
-            if action != _NOTHING_HELD:
-                pyboy.send_input(_PRESS[action])
-            self._held = action
-        if _FIRST_BUTTON <= action < _NOTHING_HELD and frames > 1:
-            pyboy.send_input(_RELEASE[action], (frames + 1) // 2)
-            self._held = _NOTHING_HELD
+        """Press the buttons of a step of `frames` frames, and have go what is to be pressed."""
+        direction, button = PARTS[action]
+        if direction != self._direction:
+            self._change(self._direction, direction)
+            self._direction = direction
+        if button != self._button:
+            self._change(self._button, button)
+            self._button = button
+        if button != _NONE and frames > 1:
+            self._pyboy.send_input(_RELEASE[button], (frames + 1) // 2)
+            self._button = _NONE
 
     def tick(self, frames: int) -> None:
         """Run `frames` frames with the buttons as they are: what a benchmark measures everything against."""
@@ -174,13 +178,20 @@ class Emulator:
         except Exception as error:  # PyBoy raises a bare Exception where bytes are missing
             self._pyboy.load_state(io.BytesIO(self.power_on.data))
             raise BadDataError(f"save state does not load ({error}); {REMAKE}") from None
-        for event in _RELEASE:
+        for event in filter(None, _RELEASE):
             self._pyboy.send_input(event)
-        self._held = _NOTHING_HELD
+        self._direction = self._button = _NONE
 
     def close(self) -> None:
         """Free the emulator; nothing is written."""
         self._pyboy.stop(save=False)
+
+    def _change(self, old: int, new: int) -> None:
+        """Let one button go and press another; -1: none."""
+        if old != _NONE:
+            self._pyboy.send_input(_RELEASE[old])
+        if new != _NONE:
+            self._pyboy.send_input(_PRESS[new])
 
     def _check(self, state: SaveState) -> None:
         state.require(self.rom.sha256, PYBOY_VERSION, self.layout.hash)

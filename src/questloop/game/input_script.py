@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from questloop.errors import BadDataError
-from questloop.game.actions import Action
+from questloop.game.actions import BUTTONS, Action, Button
 
 _MOST_FRAMES = 1_000_000
 
@@ -22,7 +22,7 @@ _MOST_FRAMES = 1_000_000
 class Input:
     """A button held (A, B, START: pressed, see `Emulator`) for `frames` frames."""
 
-    action: Action
+    action: Button
     frames: int
 
 
@@ -34,10 +34,10 @@ def parse_inputs(text: str, source: str = "input script") -> list[Input]:
         if not words:
             continue
         name, frames = words[0].upper(), words[1] if len(words) == 2 else ""
-        if name not in Action.__members__ or not frames.isdecimal() or not 0 < int(frames) <= _MOST_FRAMES:
-            allowed = ", ".join(Action.__members__)
+        if name not in BUTTONS or not frames.isdecimal() or not 0 < int(frames) <= _MOST_FRAMES:
+            allowed = ", ".join(BUTTONS)
             raise BadDataError(f"{source}, line {number}: {line.strip()!r} is not ACTION FRAMES ({allowed})")
-        inputs.append(Input(Action[name], int(frames)))
+        inputs.append(Input(BUTTONS[name], int(frames)))
     return inputs
 
 
@@ -63,7 +63,7 @@ def format_inputs(inputs: Iterable[Input]) -> str:
 
 
 def steps(inputs: Iterable[Input], frames: int) -> Iterator[Input]:
-    """The same inputs in steps of at most `frames` frames; a press of A, B or START stays one step."""
+    """The same inputs in steps of at most `frames` frames; a press of a button stays one step."""
     for item in inputs:
         if not _is_held(item.action):
             yield item
@@ -72,5 +72,5 @@ def steps(inputs: Iterable[Input], frames: int) -> Iterator[Input]:
             yield Input(item.action, min(frames, item.frames - start))
 
 
-def _is_held(action: Action) -> bool:
+def _is_held(action: Button) -> bool:
     return action < Action.A or action is Action.NOP

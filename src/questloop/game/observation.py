@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.game.actions import ACTION_COUNT, Action
-from questloop.game.columns import ROOM_COLS, ROOM_ROWS, Bools, Columns, Ints
+from questloop.game.actions import HELD_BITS, Action
+from questloop.game.columns import ROOM_COLS, ROOM_ROWS, Bools, Columns, Ints, Masks
 from questloop.game.history import History
 from questloop.game.profile import MAX_MILESTONES, Profile
 
@@ -25,7 +25,7 @@ OBSERVATION_SIZE = 128
 Floats = NDArray[np.float32]
 
 QUEST_SIZE = 21
-"""Numbers that say how far the quest is; three milestones share one where a profile has the most it may."""
+"""Numbers that say how far the quest is; seven milestones share one where a profile has the most it may."""
 
 WINDOW = 5
 """Metatiles a side of the collision window; the hero stands in its middle, which is no part of it."""
@@ -237,7 +237,7 @@ class Encoder:
         self.history.load_state_dict(state)
 
 
-_ACTION_BITS = np.eye(ACTION_COUNT, int(Action.START), dtype=np.float32)
+_ACTION_BITS = HELD_BITS[:, : int(Action.START)]
 _ROOM_BITS = (np.arange(256)[:, None] >> np.arange(8) & 1).astype(np.float32)
 _HOT_STRIDE = 8
 _LOOKS = ((0, -1), (1, 0), (0, 1), (-1, 0))  # right and down, in the order of the hero's directions
@@ -269,7 +269,7 @@ class _Filler:
 
 
 def _quest_groups(count: int) -> Floats:
-    """f32 [64, QUEST_SIZE]: what each of `count` milestones adds to the number of its group.
+    """f32 [MAX_MILESTONES, QUEST_SIZE]: what each of `count` milestones adds to the number of its group.
 
     Groups are neighbours in the profile's order and as small as they can be, alone where there is room. Where
     several share a number, it counts them: they are reached one after the other as a rule.
@@ -282,10 +282,11 @@ def _quest_groups(count: int) -> Floats:
     return table
 
 
-def _held(milestones: NDArray[np.uint64]) -> Floats:
-    """f32 [N, 64]: 1 for each milestone that holds."""
-    bits = np.unpackbits(milestones[:, None].view(np.uint8), axis=1, bitorder="little")
-    return bits.astype(np.float32)
+def _held(milestones: Masks) -> Floats:
+    """f32 [N, MAX_MILESTONES]: 1 for each milestone that holds."""
+    masks = b"".join([int(mask).to_bytes(MAX_MILESTONES // 8, "little") for mask in milestones.tolist()])
+    rows = np.frombuffer(masks, np.uint8).reshape(len(milestones), -1)
+    return np.unpackbits(rows, axis=1, bitorder="little").astype(np.float32)
 
 
 def _nearest_enemies(c: Columns) -> Floats:
@@ -340,7 +341,7 @@ def describe() -> str:
         " start; the others follow from memory alone.",
         "The `item_*` dimensions follow the order of the game profile's `items`, the `quest_*` dimensions"
         f" that of its `milestones`: one each where there are at most {QUEST_SIZE}, groups of neighbours"
-        f" otherwise (of {MAX_MILESTONES - 1}, three each).",
+        f" otherwise (of {MAX_MILESTONES}, seven each at most).",
         "",
         "This page is made by `python -m questloop.game.observation > docs/reference/observation.md`.",
         "",

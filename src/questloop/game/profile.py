@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from questloop.errors import UsageError
 from questloop.game.actions import ACTION_COUNT
-from questloop.game.columns import Bools, Bytes, Columns
+from questloop.game.columns import Bools, Bytes, Columns, Masks
 from questloop.game.guide import Guide
 from questloop.game.taps import TapLayout
 from questloop.game.terrain import LAYOUT_TAP, MODE_TAP, Terrain
 
-MAX_MILESTONES = 64
+MAX_MILESTONES = 128
 MAX_ITEMS = 16
 
 
@@ -70,15 +69,16 @@ class MilestoneDetector:
         counts = [len(milestone.when) for milestone in milestones]
         self._starts = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.intp)
 
-    def __call__(self, taps: Bytes) -> NDArray[np.uint64]:
-        """u64[N], bit i for milestone i, from `taps` u8[N, K]."""
+    def __call__(self, taps: Bytes) -> Masks:
+        """[N], bit i for milestone i, from `taps` u8[N, K]."""
         holds = np.zeros((len(taps), MAX_MILESTONES), np.bool_)
         if len(self._places):
             values = taps[:, self._places] & self._mask
             passed = (values >= self._low) & (values <= self._high)
             np.logical_and.reduceat(passed, self._starts, axis=1, out=holds[:, : len(self._starts)])
-        mask: NDArray[np.uint64] = np.packbits(holds, axis=1, bitorder="little").view(np.uint64)[:, 0]
-        return mask
+        masks: Masks = np.zeros(len(taps), np.object_)
+        masks[:] = [int.from_bytes(row, "little") for row in np.packbits(holds, axis=1, bitorder="little")]
+        return masks
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,12 @@ class Profile:
         known = self.details.taps if self.details is not None else ()
         taps = [tap for tap in known if tap.name in (LAYOUT_TAP, MODE_TAP)]
         return TapLayout(taps) if taps else None
+
+    @property
+    def place_names(self) -> dict[tuple[int, int], str]:
+        """Names of rooms by group and room, as the guide gives them; empty without one."""
+        names = self.guide.names if self.guide else {}
+        return {(place >> 8, place & 255): name for place, name in names.items()}
 
     def columns(self, taps: Bytes) -> Columns:
         """Decode `taps` u8[N, K]."""

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from questloop.game.actions import ACTION_COUNT
+from questloop.game.actions import ACTION_COUNT, ALL_COUNT
 from questloop.game.columns import Columns
 from questloop.game.profile import MAX_MILESTONES, ByteTest, Profile
 from questloop.game.rom import TITLE_BYTES
 from questloop.game.taps import TapLayout
+from questloop.game.terrain import LAYOUT_TAP, MODE_TAP, Terrain
 
 MAX_NAME = 40
 MAX_TITLE = 80
@@ -53,9 +54,10 @@ def _faults(profile: Profile) -> Iterator[str]:
     yield from _names(profile)
     yield from _milestones(profile)
     yield from _sanity(profile)
+    yield from _terrain(profile)
     mask = np.asarray(profile.action_mask)
-    if mask.shape != (ACTION_COUNT,) or mask.dtype != np.bool_:
-        yield f"action_mask is {mask.dtype}{list(mask.shape)}, not bool[{ACTION_COUNT}]"
+    if mask.shape not in ((ACTION_COUNT,), (ALL_COUNT,)) or mask.dtype != np.bool_:
+        yield f"action_mask is {mask.dtype}{list(mask.shape)}, not bool[{ACTION_COUNT}]: see policy_actions"
     elif not mask.any():
         yield "action_mask leaves no action"
     if not isinstance(profile.room_top, int) or not 0 <= profile.room_top < 144:
@@ -143,6 +145,40 @@ def _sanity(profile: Profile) -> Iterator[str]:
             yield f"sanity: the layout has no tap {name!r}"
 
 
+def _terrain(profile: Profile) -> Iterator[str]:
+    terrain, details = profile.terrain, profile.details.names if profile.details else ()
+    if terrain != Terrain() and LAYOUT_TAP not in details:
+        yield f"terrain needs the detail tap {LAYOUT_TAP} (176 bytes): without it no metatile is known"
+    if terrain.modes and MODE_TAP not in details:
+        yield f"terrain.modes needs the detail tap {MODE_TAP}"
+    for mode, part in ((None, terrain), *terrain.modes.items()):
+        where = "terrain" if mode is None else f"terrain of mode {mode}"
+        kinds = {each.name: getattr(part, each.name) for each in fields(part) if each.name in _TILE_KINDS}
+        counts = Counter(tile for tiles in kinds.values() for tile in tiles)
+        for tile, count in sorted(counts.items()):
+            if count > 1:
+                names = ", ".join(name for name, tiles in kinds.items() if tile in tiles)
+                yield f"{where}: metatile {tile:02X} is of several kinds ({names})"
+            if not 0 <= tile <= 0xFF:
+                yield f"{where}: metatile {tile} is no byte"
+    for (group, room), puzzle in terrain.puzzles.items():
+        where = f"puzzle room {group}:{room:02x}"
+        if not (0 <= group <= 7 and 0 <= room <= 0xFF):
+            yield f"{where} is no room"
+        if puzzle.needs and puzzle.needs not in profile.items:
+            yield f"{where} needs {puzzle.needs!r}, which is no item of the profile"
+
+
+_TILE_KINDS = frozenset(
+    {
+        *("pits", "water", "lava", "spikes", "ladders", "ledges_up", "ledges_right", "ledges_down"),
+        *("ledges_left", "blocks", "pushable", "plates", "buttons", "switches", "torches", "chests"),
+        *("signs", "doors", "locks", "boss_locks"),
+    }
+)
+"""Fields of a terrain that a metatile can be in one of; `floor` says what holds people, and may overlap."""
+
+
 def _decoded(profile: Profile) -> Iterator[str]:
     """What `decode` makes of rows of zeros, of ones and of chance."""
     rng = np.random.default_rng(0)
@@ -159,7 +195,9 @@ def _decoded(profile: Profile) -> Iterator[str]:
         wanted: Any = getattr(plain, name)
         if array.shape != wanted.shape:
             yield f"decode gives {name} as {list(array.shape)} for {_ROWS} rows, not {list(wanted.shape)}"
-        elif array.dtype.kind not in "biu" or (wanted.dtype.kind == "b" and array.dtype.kind != "b"):
+        elif array.dtype.kind not in ("O" if name == "milestones" else "biu") or (
+            wanted.dtype.kind == "b" and array.dtype.kind != "b"
+        ):
             yield f"decode gives {name} as {array.dtype}, not {wanted.dtype}"
         elif name in RANGES and not _within(array, *RANGES[name]):
             low, high = RANGES[name]

@@ -16,6 +16,7 @@ from importlib import resources
 import numpy as np
 
 from questloop.errors import BadDataError, UsageError
+from questloop.game.actions import Action
 from questloop.game.emulator import PYBOY_VERSION, Emulator
 from questloop.game.input_script import Input, parse_inputs, steps
 from questloop.game.profile import Profile
@@ -31,6 +32,8 @@ _SUFFIX = ".state"
 _WEIGHTS = "weights.json"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _STEP_FRAMES = 4
+_TITLE_FRAMES = 600
+"""Frames without a button after which a game that gave no control is one that waits at its title."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,26 @@ def beginnings(rom: Rom, profile: Profile, milestones: bool = False) -> Iterator
         yield item
         if not milestones:
             return
+
+
+def waits_at_title(rom: Rom, profile: Profile, where: str | None) -> str | None:
+    """One line where a game begins at its title and there is nothing to begin from instead; else None."""
+    if where is not None or profile.walkthrough:
+        return None
+    emulator = Emulator(rom, profile.layout)
+    row = np.zeros(profile.layout.size, np.uint8)
+    try:
+        for _ in range(0, _TITLE_FRAMES, _STEP_FRAMES):
+            emulator.step(Action.NOP, _STEP_FRAMES)
+            emulator.read(row)
+            if profile.decode(row[np.newaxis]).has_control[0]:
+                return None
+    finally:
+        emulator.close()
+    return (
+        f"{rom.name} waits at its title, and START_STATES names nothing to begin from: make a state with"
+        " `questloop states capture --intro` and set START_STATES=states"
+    )
 
 
 def replay(rom: Rom, profile: Profile, inputs: list[Input]) -> Iterator[StartState]:

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SWITCHED = range(0xD000, 0xE000)
+_BANKS = {range(0x8000, 0xA000): range(2), range(0xA000, 0xC000): range(16), _SWITCHED: range(1, 8)}
+"""Banked memory: pictures, the cartridge's RAM, work RAM."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Tap:
     """`length` bytes from `address`, every `stride` bytes.
 
     `bank` is None for memory that is not banked (WRAM bank 0, HRAM). Work RAM at D000-DFFF must name its
-    bank: the plain address reads whichever bank the game has switched in at that instant.
+    bank, 1 to 7: the plain address reads whichever bank the game has switched in at that instant. Video RAM
+    at 8000-9FFF may name its bank, 0 or 1, and the cartridge's RAM at A000-BFFF too.
     """
 
     name: str
@@ -39,8 +42,14 @@ class Tap:
         last = self.address + (self.length - 1) * self.stride
         if self.length < 1 or self.stride < 1 or not 0x8000 <= self.address <= last <= 0xFFFF:
             raise ValueError(f"tap {self.name}: {self.length} bytes from {self.address:04X} are not in RAM")
-        if (self.bank is None) == (last in _SWITCHED):
-            raise ValueError(f"tap {self.name}: a bank is named for D000-DFFF, and only there")
+        banked = [banks for place, banks in _BANKS.items() if self.address in place and last in place]
+        if self.bank is None and (self.address in _SWITCHED or last in _SWITCHED):
+            raise ValueError(f"tap {self.name}: a bank is named for D000-DFFF, 1 to 7")
+        if self.bank is not None and not any(self.bank in banks for banks in banked):
+            raise ValueError(
+                f"tap {self.name}: no bank {self.bank} at {self.address:04X}-{last:04X}; banked are"
+                " 8000-9FFF (0, 1), A000-BFFF (0 to 15) and D000-DFFF (1 to 7)"
+            )
 
     @property
     def addresses(self) -> range:

@@ -78,7 +78,9 @@ def judged_before(store: Store, epoch: int) -> CellBook:
 
 def guide_text(settings: Settings) -> str:
     """The guide that judges read first; empty for a game without one."""
-    guide = profile_for(Rom.load(settings.game.rom_path), settings.game.guide).guide
+    guide = profile_for(
+        Rom.load(settings.game.rom_path), settings.game.guide, settings.game.game_profile
+    ).guide
     return guide.text if guide is not None else ""
 
 

@@ -200,7 +200,7 @@ def film(
     if importlib.util.find_spec("av") is None:
         raise MissingExtraError("av", "video")
     rom = Rom.load(settings.game.rom_path)
-    theatre = Theatre(rom, profile_for(rom, settings.game.guide), settings)
+    theatre = Theatre(rom, profile_for(rom, settings.game.guide, settings.game.game_profile), settings)
     skip = settings.game.frame_skip
     most_steps = most_steps or max(1, MOST_GAME_FRAMES // skip)
     if len(chosen) == 1:

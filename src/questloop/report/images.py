@@ -16,13 +16,22 @@ _HEAT = (255, 122, 26)
 _DARK, _LIGHT = (20, 22, 27), (236, 238, 241)
 _BAR = 9  # pixels
 
+_MOST_LETTERS = 26
+
 Room = tuple[int, int]  # group, room
+_NO_NAMES: Mapping[Room, str] = {}
 
 
-def overworld_map(visits: Mapping[Room, int], pictures: Mapping[Room, bytes], room_top: int) -> bytes | None:
+def overworld_map(
+    visits: Mapping[Room, int],
+    pictures: Mapping[Room, bytes],
+    room_top: int,
+    names: Mapping[Room, str] = _NO_NAMES,
+) -> bytes | None:
     """Rooms of group 0 laid out by the nibbles of their number (row high, column low), with their visits.
 
-    `room_top`: first pixel row of the room in a picture. Returns PNG bytes, or None where none was visited.
+    `room_top`: first pixel row of the room in a picture; `names`: of rooms that have one. Returns PNG bytes,
+    or None where none was visited.
     """
     rooms = sorted(room for (group, room), count in visits.items() if group == OVERWORLD and count > 0)
     if not rooms:
@@ -35,17 +44,23 @@ def overworld_map(visits: Mapping[Room, int], pictures: Mapping[Room, bytes], ro
         visits,
         pictures,
         room_top,
+        names,
     )
 
 
-def interior_map(visits: Mapping[Room, int], pictures: Mapping[Room, bytes], room_top: int) -> bytes | None:
+def interior_map(
+    visits: Mapping[Room, int],
+    pictures: Mapping[Room, bytes],
+    room_top: int,
+    names: Mapping[Room, str] = _NO_NAMES,
+) -> bytes | None:
     """Rooms of every group but 0, in numerical order, eight to a row. PNG bytes or None."""
     rooms = sorted(key for key, count in visits.items() if key[0] != OVERWORLD and count > 0)
     if not rooms:
         return None
     width = min(8, len(rooms))
     places = {room: (index % width, index // width) for index, room in enumerate(rooms)}
-    return _tile_rooms(places, (width, math.ceil(len(rooms) / width)), visits, pictures, room_top)
+    return _tile_rooms(places, (width, math.ceil(len(rooms) / width)), visits, pictures, room_top, names)
 
 
 def filmstrip(frames: Sequence[tuple[int, bytes]], most: int = 6) -> bytes | None:
@@ -68,6 +83,7 @@ def _tile_rooms(
     visits: Mapping[Room, int],
     pictures: Mapping[Room, bytes],
     room_top: int,
+    names: Mapping[Room, str],
 ) -> bytes:
     canvas = Image.new("RGB", (size[0] * ROOM_WIDTH, size[1] * ROOM_HEIGHT), _UNSEEN)
     draw = ImageDraw.Draw(canvas)
@@ -85,6 +101,9 @@ def _tile_rooms(
         label = f"{room[0]}:{room[1]:02x}   {visits[room]:,}"
         draw.rectangle((left, top, left + ROOM_WIDTH - 1, top + 15), fill=_DARK)
         draw.text((left + 5, top), label, fill=_LIGHT, font_size=13)
+        if room in names:
+            draw.rectangle((left, top + 15, left + ROOM_WIDTH - 1, top + 29), fill=_DARK)
+            draw.text((left + 5, top + 15), names[room][:_MOST_LETTERS], fill=_LIGHT, font_size=11)
         draw.rectangle((left, top, left + ROOM_WIDTH - 1, top + ROOM_HEIGHT - 1), outline=_DARK)
     return _png(canvas)
 

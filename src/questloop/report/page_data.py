@@ -15,6 +15,7 @@ from questloop.episodes.retention import retired_epochs
 from questloop.episodes.segment import EpisodeRecord
 from questloop.episodes.takeover import Takeover
 from questloop.game.guide import Guide
+from questloop.game.profile import Profile
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.report import images
 from questloop.report.images import Room
@@ -114,14 +115,15 @@ def parse_room(name: str) -> Room:
 
 
 def room_maps(
-    played: Played, segments: Segments, gone: frozenset[int], room_top: int
+    played: Played, segments: Segments, gone: frozenset[int], profile: Profile
 ) -> list[tuple[str, str]]:
-    """Titles and pictures, PNG in base64, of the rooms visited."""
+    """Titles and pictures, PNG in base64, of the rooms visited, named as the profile does."""
     visits = room_visits(played)
     shots = segments.room_pictures(segments.of(played.keys() - gone), set(visits))
+    names = profile.place_names
     maps = [
-        ("Overworld", images.overworld_map(visits, shots, room_top)),
-        ("Houses, caves and dungeons", images.interior_map(visits, shots, room_top)),
+        ("Overworld", images.overworld_map(visits, shots, profile.room_top, names)),
+        ("Houses, caves and dungeons", images.interior_map(visits, shots, profile.room_top, names)),
     ]
     return [(title, _base64(image)) for title, image in maps if image is not None]
 

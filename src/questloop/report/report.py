@@ -71,14 +71,14 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
     """The page; `tell` hears of its parts. Raises `BadDataError` where the store holds no run."""
     run = read_run(store)
     tell(0, _PARTS)
-    profile = profile_for(Rom.load(settings.game.rom_path), settings.game.guide)
+    profile = profile_for(Rom.load(settings.game.rom_path), settings.game.guide, settings.game.game_profile)
     rows = table.rows(store)
     epochs = [row.epoch for row in rows]
     played = {epoch: _info(store, epoch, Stage.ROLLOUTS) for epoch in epochs}
     tell(1, _PARTS)
     segments = page_data.Segments(store)
     gone = retired_epochs(store)
-    maps = page_data.room_maps(played, segments, gone, profile.room_top)
+    maps = page_data.room_maps(played, segments, gone, profile)
     tell(2, _PARTS)
     judged = [number for number in committed_epochs(store, Stage.EVALUATE) if number in epochs]
     learned = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number in epochs]

@@ -52,8 +52,8 @@ class Aims(Latches):
         """`gamma`: the learner's discount per step, `grounds`: asked when a slot's room has changed."""
         self._profile, self._guide, self._gamma, self._grounds = profile, guide, gamma, grounds
         keys = [milestone.key for milestone in profile.milestones]
-        self._bits = np.array([keys.index(aim.key) for aim in guide.aims], np.uint64)
-        self._goal = np.uint64(sum(1 << bit for bit, key in enumerate(keys) if key == profile.goal))
+        self._bits = np.array([keys.index(aim.key) for aim in guide.aims], np.object_)
+        self._goal = sum(1 << bit for bit, key in enumerate(keys) if key == profile.goal)
         self._credit = np.cumsum(_legs(guide), dtype=np.float32)
         self._phi = np.zeros(n, np.float32)
         self.aim = np.full(n, NO_AIM, np.int64)
@@ -130,7 +130,7 @@ class Aims(Latches):
 
     def _follow(self, columns: Columns) -> None:
         """Bring what is kept of each slot's room and aim up to date."""
-        done = columns.milestones[:, None] >> self._bits & np.uint64(1)
+        done = (columns.milestones[:, None] >> self._bits & 1).astype(np.bool_)
         aims = len(self._bits) - done[:, ::-1].argmax(axis=1)
         aims[~done.any(axis=1)] = 0
         aims[aims == len(self._bits)] = NO_AIM

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from questloop.episodes.reader import SegmentReader, SegmentView
 from questloop.episodes.segment import EpisodeOutcome
-from questloop.game.actions import Action
+from questloop.game.actions import BUTTONS
 from questloop.judges.scores import read_scores
 from questloop.storage.commit import read_commit
 from questloop.storage.keys import Stage
@@ -83,7 +83,7 @@ def _read(segment: SegmentView, episode_terminated: bool) -> Demonstration:
     lines = segment.states[1:]
     return Demonstration(
         obs=segment.observations,
-        action=np.array([Action[line["action"]] for line in lines], np.int64),
+        action=np.array([BUTTONS[line["action"]] for line in lines], np.int64),
         reward=np.array([sum(line["reward"].values()) for line in lines], np.float32),
         terminated=segment.manifest.last and episode_terminated,
     )

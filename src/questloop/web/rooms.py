@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 
 from PIL import Image
 
+from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.report import page_data
@@ -29,6 +31,7 @@ class RoomCell:
     column: int
     row: int
     pictured: bool
+    title: str = ""  # how the profile names it
 
     @property
     def name(self) -> str:
@@ -60,7 +63,8 @@ class RoomBook:
 
         def cell(room: Room, column: int, row: int) -> RoomCell:
             share = (visits[room] / most) ** 0.3
-            return RoomCell(room, visits[room], share, column, row, room in self._pictures)
+            title = self._profile.place_names.get(room, "")
+            return RoomCell(room, visits[room], share, column, row, room in self._pictures, title)
 
         return [
             (
@@ -87,8 +91,12 @@ class RoomBook:
                 found = page_data.Segments(self._book.store).room_pictures(chosen, wanted)
                 self._pictures |= {room: self._cropped(data) for room, data in found.items()}
 
+    @cached_property
+    def _profile(self) -> Profile:
+        return profile_for(Rom.load(self._game.rom_path), self._game.guide, self._game.game_profile)
+
     def _cropped(self, data: bytes) -> bytes:
-        top = profile_for(Rom.load(self._game.rom_path)).room_top
+        top = self._profile.room_top
         with Image.open(io.BytesIO(data)) as picture:
             room = picture.convert("RGB").crop((0, top, ROOM_WIDTH, top + ROOM_HEIGHT))
         out = io.BytesIO()

@@ -57,6 +57,7 @@ def run_pages(site: Site) -> APIRouter:
         reached = reduce(or_, (room.milestones for room in found), 0)
         return draw(
             "archive.html",
+            places=site.archive.places,
             epoch=epoch,
             rooms=found,
             furthest=site.archive.title(reached),

@@ -14,6 +14,7 @@ from questloop.errors import UsageError
 from questloop.game.guide import Guide
 from questloop.game.profile import Profile
 from questloop.game.profile_check import faults
+from questloop.game.profiles.named import named_profile
 from questloop.game.rom import Rom
 
 GROUP = "questloop.profiles"
@@ -39,13 +40,14 @@ def broken_profiles() -> tuple[BrokenProfile, ...]:
     return _installed()[1]
 
 
-def profile_for(rom: Rom, guide: Path | None = None) -> Profile:
-    """The profile that plays `rom`, by its digest or else by the title in its header.
+def profile_for(rom: Rom, guide: Path | None = None, named: str | None = None) -> Profile:
+    """The profile that plays `rom`: the one `named` (see `named.named_profile`), else the one that knows its
+    digest, else the one that knows the title in its header.
 
     `guide` names a Markdown file whose guide stands in for the profile's own. Raises `UsageError` where no
     profile plays it, where two of other packages do, or where one that is broken would.
     """
-    profile = _known(rom)
+    profile = named_profile(named) if named else _known(rom)
     return profile if guide is None else replace(profile, guide=Guide.read(guide))
 
 
@@ -62,7 +64,8 @@ def _known(rom: Rom) -> Profile:
     titles = ", ".join(sorted(title for profile in known for title in profile.titles))
     raise UsageError(
         f"ROM {rom.path} has the title {rom.title!r}, which no game profile plays ({titles});"
-        f" write one as docs/howto/add-a-game.md shows{''.join(f'; {each.why}' for each in broken)}"
+        " name one by GAME_PROFILE, or write one as docs/howto/add-a-game.md shows"
+        f"{''.join(f'; {each.why}' for each in broken)}"
     )
 
 

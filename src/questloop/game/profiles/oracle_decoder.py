@@ -168,7 +168,7 @@ class OracleDecoder:
             block_moving=f["block_moving"],
             room_flags=v["room_flags"],
             collisions=SOLID_QUARTERS[taps[:, self._collisions]].reshape(n, ROOM_ROWS, ROOM_COLS),
-            milestones=np.zeros(n, np.uint64),
+            milestones=np.zeros(n, np.object_),
         )
 
 

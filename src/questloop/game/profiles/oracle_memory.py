@@ -171,7 +171,7 @@ SANITY = Sanity(
         ByteRange("room_is_large", 0, 1),
         ByteRange("dungeon", 0, DUNGEONS - 1, (0xFF,)),
         ByteRange("dungeon_floor", 0, 7),
-        ByteRange("menu", 0, 8),
+        ByteRange("menu", 0, 10),
         ByteRange("hero_object", 0xD0, 0xD1),
         ByteRange("hero_direction", 0, 3),
         ByteRange("pushing_direction", 0, 3, (0xFF,)),
