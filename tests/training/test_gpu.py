@@ -41,7 +41,8 @@ def test_learners_that_differ_are_seen():
     other = gpu.build(settings, Layout(0, 2, 32), "cpu")[1]
     gpu.copy_state(one, other)
     gpu.learn(other, runner.sample(32, one.module.get_state()).rollout)
-    assert (gpu.weights(one) != gpu.weights(other)).any()
+    assert not gpu._same(gpu.weights(one), gpu.weights(other))
+    assert {name.split(".")[0] for name in gpu.weights(one)} == {"policy", "critic", "predictor"}
     runner.stop()
 
 
@@ -79,3 +80,16 @@ def test_a_gpu_is_asked_of_rllib_and_not_for_runners(monkeypatch, make_learner):
     runner, _ = make_learner(config)
     runner.stop()
     assert set(asked) == {1}
+
+
+@pytest.mark.parametrize("observation", ["vector", "visual"])
+def test_random_rollouts_have_the_shape_of_played_ones(observation):
+    settings = load(flags={"batch_size": 16, "minibatch_size": 16, "observation": observation})
+    runner, learner = gpu.build(settings, Layout(0, 2, 8), "cpu")
+    played, random = runner.sample(8, learner.module.get_state()).rollout, gpu._noise(runner, 8, 2)
+    for name in ("observations", "action", "logp", "reward", "features"):
+        one, other = getattr(played, name), getattr(random, name)
+        assert (one is None) == (other is None), name
+        assert one is None or (one.shape, one.dtype) == (other.shape, other.dtype), name
+    gpu.learn(learner, random)
+    runner.stop()
