@@ -96,13 +96,15 @@ RLLIB = """
 import json, sys
 import ray
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.tune import register_env
 import questloop.env.gym_env as quest
 
 game, way = json.loads(sys.argv[1]), sys.argv[2]
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+register_env("ninecoins", quest.create)
 config = (
     PPOConfig()
-    .environment(quest.ANYWHERE if way == "id" else quest.create, env_config=game)
+    .environment(quest.ANYWHERE if way == "id" else "ninecoins", env_config=game)
     .env_runners(num_env_runners=1, num_envs_per_env_runner=1, rollout_fragment_length=64)
     .training(train_batch_size_per_learner=64, minibatch_size=64, num_epochs=1)
 )

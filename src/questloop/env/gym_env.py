@@ -11,7 +11,7 @@ other = gymnasium.make("questloop/Game-v0", rom_path="lantern.gbc", game_profile
 ```
 
 Where nobody imports this module, as in RLlib's remote runners, the id brings it along:
-`"questloop.env.gym_env:questloop/Game-v0"`, or `create` is given in its place.
+`"questloop.env.gym_env:questloop/Game-v0"`, or `create` is registered there.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _observation_space() -> gym.spaces.Box:
 
 def create(config: Mapping[str, Any]) -> QuestEnv | QuestVectorEnv:
     """An environment of `questloop/Game-v0` by a dictionary of its arguments, as RLlib's `env_config` is: a
-    vector one where that has `num_envs`. `config.environment(create, env_config={"rom_path": ...})`."""
+    vector one where that has `num_envs`. For `ray.tune.register_env("game", create)`."""
     values = dict(config)
     return _own_vector(**values) if "num_envs" in values else _own(**values)
 
