@@ -103,7 +103,7 @@ class _Asked:
 class Hints:
     """Asks for a hint every `interval` steps of each game, from the first one with control on.
 
-    The game plays on while the planner thinks. A hint under way is no part of the state.
+    The game plays on while the planner thinks. Hints in flight are not checkpointed.
     """
 
     def __init__(self, game: HintedGame, adviser: Adviser, interval: int) -> None:
