@@ -10,6 +10,8 @@ from questloop.judges.labels import read_labels
 from questloop.report.book import RunBook
 from questloop.settings import load
 from questloop.storage import keys
+from questloop.storage.commit import commit_stage
+from questloop.storage.keys import Stage
 from questloop.storage.store import open_store
 from questloop.web.app import build_app
 from questloop.web.labels import Labelling
@@ -270,7 +272,9 @@ def test_nothing_is_loaded_from_elsewhere(pages, segment_id):
 
 def test_text_of_a_judge_is_shown_as_text(store):
     scores = store.get(keys.scores(0)).decode().replace("points of progress", "<script>alert(1)</script>")
-    store.put(keys.scores(0), scores.encode())
+    info = RunBook(store).info(0, Stage.EVALUATE)
+    store.delete([keys.commit(0, Stage.EVALUATE)])
+    commit_stage(store, 0, Stage.EVALUATE, 2, [store.put(keys.scores(0), scores.encode())], info)
     name = RunBook(store).segments(0)[0]
     text = client(store).get(f"/segments/{name}").text
     assert "&lt;script&gt;alert(1)" in text
