@@ -74,6 +74,8 @@ class Database:
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         if self.is_sqlite:
             _prepare_sqlite(self.engine)
+        else:
+            _keep_no_read_only_session(self.engine)
         event.listen(self.engine, "handle_error", _drop_sessions)
         self._writer = self.engine.execution_options(questloop_write=True)
 
@@ -190,6 +192,22 @@ def _drop_sessions(context: Any) -> None:
     """Let the pool forget its sessions where the server is no primary any more."""
     if _code(context.original_exception) in _SESSION_OVER:
         context.is_disconnect = True
+
+
+def _keep_no_read_only_session(engine: Engine) -> None:
+    """A session that began while the server took no writes never takes any: it serves once and is closed."""
+
+    @event.listens_for(engine, "connect")
+    def _note(connection: Any, record: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW transaction_read_only")
+            record.info["read_only"] = cursor.fetchone()[0] == "on"
+        connection.rollback()
+
+    @event.listens_for(engine, "checkin")
+    def _close(connection: Any, record: Any) -> None:
+        if connection is not None and record.info.get("read_only"):
+            record.invalidate()
 
 
 def _make_private(path: Path) -> None:
