@@ -120,7 +120,7 @@ def kill_campaign_on_s3(
         url = f"s3://one/killed-{number}"
         chain = _Chain(
             fake, url, partial(open_store, server.settings(url)), rng, [1] * EPOCHS * len(Stage), tallies,
-            by_time=1.0, settings=settings,
+            by_time=1.0, settings=settings, longest_s=8.0,
         )  # fmt: skip
         chain.run(open_store(str(reference)), points - sum(tally.injected for tally in tallies.values()))
         number += 1
@@ -140,10 +140,11 @@ class _Chain:
         tallies: dict[Stage, Tally],
         by_time: float = _BY_TIME,
         settings: dict[str, Any] | None = None,
+        longest_s: float = 1.5,
     ) -> None:
         self._fake, self._url, self._find, self._rng = fake, url, find, rng
         self._counts, self._tallies, self._by_time = counts, tallies, by_time
-        self._settings = settings or {}
+        self._settings, self._longest_s = settings or {}, longest_s
 
     def run(self, reference: Store, most: int) -> None:
         killed: list[Stage] = []
@@ -174,7 +175,7 @@ class _Chain:
         target = min(at + self._rng.randrange(2), len(self._counts) - 1)
         if self._rng.random() < self._by_time:
             process = self._fake.start(self._url, **self._settings)
-            _wait(process.pid, self._rng.uniform(0.05, 1.5))
+            _wait(process.pid, self._rng.uniform(0.05, self._longest_s))
             with contextlib.suppress(ProcessLookupError):
                 process.signal(signal.SIGKILL)
         else:

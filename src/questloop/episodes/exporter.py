@@ -18,7 +18,7 @@ from questloop.episodes.segment import Segment
 from questloop.errors import QuestloopError, UnavailableError
 from questloop.storage import keys
 from questloop.storage.commit import to_json
-from questloop.storage.store import Store, StoredObject
+from questloop.storage.interface import Store, StoredObject, StoreGone
 from questloop.telemetry import logs, metrics
 from questloop.telemetry.logs import get_logger
 
@@ -148,6 +148,8 @@ class Exporter:
         while True:
             try:
                 return ask()
+            except StoreGone:
+                raise
             except UnavailableError as error:
                 log.warning(
                     "upload failed; trying again", error=str(error), pause_s=pause, pending=self.pending

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from questloop.errors import DiskFullError, UnavailableError
-from questloop.storage.interface import AlreadyExists, Entry, NotFound, Store, valid_key, valid_prefix
+from questloop.storage.interface import (
+    AlreadyExists,
+    Entry,
+    NotFound,
+    Store,
+    StoreGone,
+    valid_key,
+    valid_prefix,
+)
 
 _STAGED = re.compile(r".*#[0-9a-f]{16}")  # the name of a file that is being written; no key can have it
 _ABANDONED_S = 600  # a put takes seconds
@@ -107,7 +115,7 @@ class FolderStore(Store):
         except FileNotFoundError:
             same = False
         if not same:
-            raise UnavailableError(
+            raise StoreGone(
                 f"store {self.url}: the folder was removed, replaced or unmounted since it was opened; "
                 "bring it back and run the same command again"
             )

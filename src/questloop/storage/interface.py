@@ -12,11 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from questloop.errors import BadDataError, QuestloopError, UsageError
+from questloop.errors import BadDataError, QuestloopError, UnavailableError, UsageError
 
 
 class AlreadyExists(QuestloopError):
     """A create-only put met an object of that key."""
+
+
+class StoreGone(UnavailableError):
+    """A folder was removed, replaced or unmounted since it was opened: no waiting brings it back."""
 
 
 class NotFound(BadDataError):
