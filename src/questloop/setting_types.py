@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from contextvars import ContextVar
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -24,6 +26,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from questloop.errors import UsageError
 from questloop.redaction import remember, remember_url
 
 
@@ -162,3 +165,22 @@ first documents."""
 def steps_of(seconds: float, frame_skip: int) -> int:
     """Steps that so many seconds of the game take, at least one."""
     return max(1, round(seconds * FRAMES_PER_SECOND / frame_skip))
+
+
+def read_toml(path: Path, known: set[str]) -> dict[str, Any]:
+    """The settings of a TOML file by lower-case name; `UsageError` for a file or a name that is none."""
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"--config {path}: {error.strerror}; give the path of a readable TOML file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config {path}: not TOML: {error}") from None
+    values = {key.lower(): value for key, value in document.items()}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise UsageError(
+            f"--config {path}: unknown setting {', '.join(unknown)}; see docs/reference/settings.md"
+        )
+    return values

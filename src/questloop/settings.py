@@ -7,7 +7,6 @@ either case works.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +35,7 @@ from questloop.setting_types import (
     SettingsGroup,
     lower_values,
     no_service_link,
+    read_toml,
     steps_of,
 )
 
@@ -344,7 +344,7 @@ def load(
 
     A flag that is None was not given. Raises `UsageError` naming the variable, its value and what is allowed.
     """
-    file = _read_toml(config) if config is not None else {}
+    file = read_toml(config, known_names()) if config is not None else {}
     token = lower_values.set({**(defaults or {}), **file})
     try:
         return Settings(**{key: value for key, value in (flags or {}).items() if value is not None})
@@ -352,24 +352,6 @@ def load(
         raise UsageError(_describe(error)) from None
     finally:
         lower_values.reset(token)
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"--config {path}: {error.strerror}; give the path of a readable TOML file"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {path}: not TOML: {error}") from None
-    values = {key.lower(): value for key, value in document.items()}
-    unknown = sorted(set(values) - known_names())
-    if unknown:
-        raise UsageError(
-            f"--config {path}: unknown setting {', '.join(unknown)}; see docs/reference/settings.md"
-        )
-    return values
 
 
 def known_names() -> set[str]:

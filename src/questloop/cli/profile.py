@@ -52,9 +52,10 @@ def check(
     Example: questloop profile check lantern.py
     """
     from questloop.game.profile_check import faults
+    from questloop.game.profiles import profiles
     from questloop.game.profiles.named import load_profile
 
-    profile = load_profile(file)
+    profile = load_profile(file, profiles())
     findings = faults(profile)
     counts = f"{profile.layout.size} bytes, {len(profile.milestones)} milestones, {len(profile.items)} items"
     if as_json:

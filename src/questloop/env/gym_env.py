@@ -1,5 +1,4 @@
-"""The game as Gymnasium environments `questloop/Mossgrove-v0` and `questloop/OracleOfSeasons-v0`, and any
-other game as `questloop/Game-v0`.
+"""Games as Gymnasium environments: `questloop/Mossgrove-v0`, `OracleOfSeasons-v0`, and others as `Game-v0`.
 
 ```python
 import gymnasium

@@ -1,4 +1,4 @@
-"""One declarative module a game; `profile_for` finds the one that plays a ROM.
+"""One declarative module per game; `profile_for` finds the one that plays a ROM.
 
 Besides the bundled ones, installed packages name theirs by entry points of the group `questloop.profiles`.
 """
@@ -47,7 +47,7 @@ def profile_for(rom: Rom, guide: Path | None = None, named: str | None = None) -
     `guide` names a Markdown file whose guide stands in for the profile's own. Raises `UsageError` where no
     profile plays it, where two of other packages do, or where one that is broken would.
     """
-    profile = named_profile(named) if named else _known(rom)
+    profile = named_profile(named, profiles()) if named else _known(rom)
     return profile if guide is None else replace(profile, guide=Guide.read(guide))
 
 

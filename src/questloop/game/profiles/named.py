@@ -16,23 +16,20 @@ OBJECT = "PROFILE"
 """What a file or module calls its profile."""
 
 
-def named_profile(name: str) -> Profile:
-    """The profile of a known game by its name, that of a file (`lantern.py`), or that of a module
+def named_profile(name: str, known: tuple[Profile, ...] = ()) -> Profile:
+    """The profile of one of the `known` games by its name, that of a file (`lantern.py`), or that of a module
     (`lantern`, `lantern.games:PROFILE`). Raises `UsageError` where there is none, or it is not whole."""
-    profile = load_profile(name)
+    profile = load_profile(name, known)
     found = faults(profile)
     if found:
         raise UsageError(f"GAME_PROFILE {name} is not whole: {'; '.join(found)}")
     return profile
 
 
-def load_profile(name: str) -> Profile:
+def load_profile(name: str, known: tuple[Profile, ...] = ()) -> Profile:
     """The same, whole or not: for who wants to see what is wrong with it."""
-    from questloop.game.profiles import profiles
-
     if name.endswith(".py"):
         return _file(str(Path(name).expanduser().absolute()))
-    known = profiles()
     for profile in known:
         if profile.name == name:
             return profile
