@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,11 @@ def vary(variant: Variant, world: World, seed: int) -> World:
     """Change this process's parts, and the world."""
     match variant:
         case Variant.SHUFFLED:
-            rng = np.random.default_rng(seed)
-            train.pool = _shuffled(train.pool, rng)  # type: ignore[assignment]
-            train.state_pool = _shuffled(train.state_pool, rng)  # type: ignore[assignment]
+            train.train_reward_model = partial(
+                _shuffled, train.train_reward_model, np.random.default_rng(seed)
+            )
         case Variant.SEGMENTS:
-            train.state_pool = lambda states: None  # type: ignore[assignment]
+            train.train_reward_model = partial(_of_segments, train.train_reward_model)
         case Variant.POTENTIAL:
             Aims.seen_by = lambda self, columns: np.zeros((columns.n, AIM_SIZE), np.float32)  # type: ignore[method-assign]
             return replace(world, lead=None)
@@ -44,9 +45,18 @@ def vary(variant: Variant, world: World, seed: int) -> World:
     return world
 
 
-def _shuffled(make: Callable[..., Any], rng: np.random.Generator) -> Callable[..., Any]:
-    def made(items: Any) -> Any:
-        pool = make(items)
-        return pool if pool is None else replace(pool, score=rng.permutation(pool.score))
+def _shuffled(learn: Callable[..., Any], rng: np.random.Generator, segments: Any, **rest: Any) -> Any:
+    pairs = [(a, b, p if rng.random() < 0.5 else 1 - p) for a, b, p in rest.pop("state_pairs", ())]
+    states = _dealt(rest.pop("states", ()), rng)
+    return learn(_dealt(segments, rng), states=states, state_pairs=pairs, **rest)
 
-    return made
+
+def _of_segments(learn: Callable[..., Any], segments: Any, **rest: Any) -> Any:
+    return learn(segments, **rest | {"states": (), "state_pairs": ()})
+
+
+def _dealt(items: Any, rng: np.random.Generator) -> list[Any]:
+    """The same items, each with the score of another."""
+    kept = list(items)
+    order = rng.permutation(len(kept))
+    return [replace(item, score=kept[other].score) for item, other in zip(kept, order, strict=True)]
