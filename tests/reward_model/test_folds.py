@@ -12,7 +12,8 @@ def play(seed, points=8):
 
 def grouped(*segments):
     """Groups of episodes, one segment each."""
-    return same_play(np.stack(segments), np.arange(len(segments)), len(segments)).tolist()
+    parts = np.stack(segments), np.arange(len(segments))
+    return same_play(parts, episodes=len(segments)).tolist()
 
 
 def test_different_play_is_of_different_groups_and_equal_play_of_one():
@@ -50,7 +51,7 @@ def test_equal_ends_join():
 def test_groups_join_through_others_and_through_segments_of_one_episode():
     points = np.stack([play(0), play(1), play(1), play(2), play(2), play(3)])
     episode = np.array([0, 0, 1, 1, 2, 3])
-    groups = same_play(points, episode, 5)
+    groups = same_play((points, episode), episodes=5)
     assert len(set(groups[:3].tolist())) == 1
     assert len(set(groups.tolist())) == 3
 

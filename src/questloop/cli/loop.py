@@ -114,6 +114,13 @@ def reward_model(
     pairwise: Annotated[
         bool, typer.Option("--pairwise", help="learn from `questloop judge compare` in place of scores")
     ] = False,
+    along_walkthrough: Annotated[
+        bool,
+        typer.Option(
+            "--along-walkthrough",
+            help="learn nothing: print how every epoch's model does along the game's walkthrough",
+        ),
+    ] = False,
     place: StorePlace = None,
     store: StoreOption = None,
     epoch: EpochOption = None,
@@ -126,6 +133,7 @@ def reward_model(
 
         EPOCH=3 questloop reward-model --json
         questloop judge compare --epoch 3 --pairs 500 && EPOCH=3 questloop reward-model --pairwise
+        questloop reward-model --along-walkthrough --store runs/demo --json
     """
     from questloop.pipeline import stages
     from questloop.pipeline.context import open_context
@@ -133,6 +141,9 @@ def reward_model(
     from questloop.storage.keys import Stage
 
     settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch}, LEARNS)
+    if along_walkthrough:
+        _print_walkthrough(settings, as_json)
+        return
     number = settings.loop.epoch
     with open_context(settings) as context, Display(context).stage(number, Stage.REWARD_MODEL) as bar:
         commit = stages.reward_model(context, number, bar.counting, pairwise)
@@ -167,6 +178,18 @@ def report(
     if tensorboard:
         written["tensorboard"] = str(write_scalars(where, tensorboard))
     print(json.dumps(written) if as_json else "\n".join(written.values()))
+
+
+def _print_walkthrough(settings: Settings, as_json: bool) -> None:
+    from questloop.pipeline.walkthrough import measure_store
+    from questloop.storage.store import open_store
+
+    found = measure_store(open_store(settings.store), settings)
+    if as_json:
+        print(json.dumps({"epochs": found}, allow_nan=False))
+        return
+    for each in found:
+        print("  ".join(f"{name} {'not known' if value is None else value}" for name, value in each.items()))
 
 
 def _run(settings: Settings, epochs: int | None, as_json: bool) -> None:

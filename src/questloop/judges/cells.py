@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from questloop.episodes.cells import GameCell
 from questloop.episodes.plain import plain
+from questloop.judges.ahead import Waypoint
 from questloop.judges.jsonl import from_jsonl, to_jsonl
 from questloop.judges.judge_runner import Cases, JudgeRunner, Progress, run_lanes
 from questloop.judges.pairwise import (
@@ -59,6 +60,11 @@ class CellText:
         read = state.get
         kind = f"{read('room', '')} {' '.join(sorted(read('milestones', ())))}"
         return cls(cell.cell_id, kind, describe(state))
+
+    @classmethod
+    def ahead(cls, waypoint: Waypoint) -> CellText:
+        """What judges get to know of a state that nobody has played yet."""
+        return cls(waypoint.cell_id, waypoint.cell_id, waypoint.text)
 
 
 class CellScore(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from questloop.judges.compress import OWNED
@@ -34,10 +34,25 @@ def describe(state: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             HEAD,
-            f"Reached: {', '.join(sorted(read('milestones', ()))) or 'nothing'}",
+            _reached(read("milestones", ())),
             f"Place: room {read('room', '')}, tile {x // 16},{y // 16}, "
             f"dungeon {'no' if dungeon is None else dungeon}",
             f"Owns: {', '.join(owns)}",
             f"Room: {', '.join(room)}",
         ]
     )
+
+
+def describe_place(room: str, reached: Iterable[str]) -> str:
+    """The text of a state of which only the room and the milestones are known; the hero stands in its middle.
+
+    >>> print(describe_place("4:21", ["sword_1"]))
+    State of the game.
+    Reached: sword_1
+    Place: room 4:21, tile 4,4
+    """
+    return "\n".join([HEAD, _reached(reached), f"Place: room {room}, tile 4,4"])
+
+
+def _reached(milestones: Iterable[str]) -> str:
+    return f"Reached: {', '.join(sorted(milestones)) or 'nothing'}"

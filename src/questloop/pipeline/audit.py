@@ -19,6 +19,7 @@ from questloop.episodes.cells import read_seen_cells
 from questloop.episodes.findings import Audit, Kind
 from questloop.episodes.run import Run, read_run
 from questloop.errors import BadDataError
+from questloop.judges.ahead import is_imagined
 from questloop.judges.cells import read_book
 from questloop.judges.journal import PassRecord
 from questloop.judges.scores import SegmentScores, digest, read_scores
@@ -180,7 +181,7 @@ class _RunAuditor:
                 self._audit.found(Kind.DUPLICATE, keys.cell_scores(epoch), says, epoch)
         named = scored.keys() | {cell_id for pair in book.pairs for cell_id in (pair.a, pair.b)}
         for cell_id in sorted(named):
-            if self._cells.get(cell_id, epoch + 1) > epoch:
+            if not is_imagined(cell_id) and self._cells.get(cell_id, epoch + 1) > epoch:
                 says = f"cell {cell_id} was not seen by epoch {epoch}"
                 self._audit.found(Kind.LINEAGE, keys.cell_scores(epoch), says, epoch)
 

@@ -9,8 +9,10 @@ from typing import TypeVar
 from questloop.episodes.cells import GameCell, read_cells
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
+from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
+from questloop.judges.ahead import waypoints
 from questloop.judges.cells import CellBook, CellPass, CellText, read_book
 from questloop.judges.evaluate import JudgePass, JudgePassResult
 from questloop.judges.selection import SegmentInfo
@@ -36,16 +38,19 @@ def judge_epoch(
     announce: Callable[[str], None] = print,
 ) -> JudgePassResult:
     """One judge pass over an epoch's exported segments by the judges in force; see `JudgePass`."""
-    reader, guide = SegmentReader(store), guide_text(settings)
+    reader, guide = SegmentReader(store), profile_in_force(settings).guide
+    text = guide.text if guide is not None else ""
 
     async def ask(client: ChatClient) -> JudgePassResult:
         cells = [CellText.of(cell) for cell in cells_until(store, epoch)] if keep else []
+        if cells and guide is not None:
+            cells += [CellText.ahead(waypoint) for waypoint in waypoints(guide)]
         judging = JudgePass(
             store,
             epoch,
             client,
             settings.judges,
-            guide=guide,
+            guide=text,
             seed=settings.loop.seed,
             restart=restart,
             keep=keep,
@@ -53,7 +58,7 @@ def judge_epoch(
             announce=announce,
         )
         earlier = judged_before(store, epoch)
-        work = (store, epoch, cells, earlier, client, settings.judges, guide, settings.loop.seed)
+        work = (store, epoch, cells, earlier, client, settings.judges, text, settings.loop.seed)
         known = outcomes(reader, epoch)
         infos, cell_pass = segment_infos(reader, epoch), CellPass(*work) if cells else None
         return await judging.run(infos, reader.load, known, cell_pass)
@@ -76,12 +81,10 @@ def judged_before(store: Store, epoch: int) -> CellBook:
     return CellBook()
 
 
-def guide_text(settings: Settings) -> str:
-    """The guide that judges read first; empty for a game without one."""
-    guide = profile_for(
-        Rom.load(settings.game.rom_path), settings.game.guide, settings.game.game_profile
-    ).guide
-    return guide.text if guide is not None else ""
+def profile_in_force(settings: Settings) -> Profile:
+    """The game's profile with the guide that judges read first, one's own or the profile's, if any."""
+    game = settings.game
+    return profile_for(Rom.load(game.rom_path), game.guide, game.game_profile)
 
 
 def segment_infos(reader: SegmentReader, epoch: int) -> list[SegmentInfo]:

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from questloop.episodes.cells import SeenCell, read_seen_cells
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.errors import BadDataError, UsageError
 from questloop.game.observation import OBSERVATION_VERSION
+from questloop.game.rom import Rom
+from questloop.judges.cells import read_book
 from questloop.judges.pairwise import read_preferences
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline.context import Context
+from questloop.pipeline.imagined import imagined_states
 from questloop.pipeline.judging import judge_epoch
+from questloop.pipeline.walkthrough import along_walkthrough, walk_of
 from questloop.report.films import film_best
+from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit, read_result
 from questloop.storage.keys import Stage
@@ -26,7 +32,7 @@ from questloop.training.epoch_plan import EpochPlan, Progress
 
 if TYPE_CHECKING:
     from questloop.reward_model.evidence import EpisodeStates
-    from questloop.reward_model.preferences import Preferences, ScoredSegment
+    from questloop.reward_model.preferences import Preferences, ScoredSegment, ScoredState
     from questloop.training.trainer import Trainer
 
 REWARD_MODEL_EPOCHS = 4
@@ -155,6 +161,8 @@ def reward_model(
         observation_version=OBSERVATION_VERSION,
         gamma=context.settings.training.gamma,
         seed=context.run.seed + epoch,
+        states=scored_states(store, epoch, context.settings),
+        state_pairs=compared_states(store, epoch),
         evidence=list(episodes_with_milestones(store, newest)),
         previous=previous,
         progress=progress or (lambda done, total: None),
@@ -164,6 +172,10 @@ def reward_model(
     context.lease.renew()
     written = store.put(keys.reward_model(epoch), model.to_bytes(), durable=True)
     info = report.to_json() | {"learned_from": scores_of(store, newest)}
+    walk = walk_of(Rom.load(context.settings.game.rom_path), context.run.frame_skip)
+    if walk is not None:
+        coef = context.settings.exploration.shaping_coef
+        info["walkthrough"] = along_walkthrough(model, walk, coef).to_json()
     return commit_stage(store, epoch, Stage.REWARD_MODEL, context.fence, [written], info=info)
 
 
@@ -198,23 +210,74 @@ def scored_segments(store: Store, epochs: Iterable[int]) -> Iterator[ScoredSegme
             )
 
 
+def scored_states(store: Store, epoch: int, settings: Settings) -> list[ScoredState]:
+    """The cells that are judged by the end of an epoch's pass, with what the policy saw there, and what the
+    judges said of states that nobody has played yet."""
+    from questloop.reward_model.preferences import ScoredState
+
+    if not _judged_cells(store, epoch):
+        return []
+    score = {line.cell_id: line for line in read_book(store, epoch).scores}
+    seen_cells = [
+        seen
+        for number in committed_epochs(store, Stage.ROLLOUTS)
+        if number <= epoch
+        for seen in read_seen_cells(store, number)
+    ]
+    played = [
+        ScoredState(
+            name=seen.cell.cell_id,
+            episode=seen.cell.episode_id,
+            observation=seen.observation,
+            score=score[seen.cell.cell_id].score,
+            spread=score[seen.cell.cell_id].spread,
+        )
+        for seen in seen_cells
+        if seen.cell.cell_id in score
+    ]
+    return [*played, *imagined_states(seen_cells, score, settings)]
+
+
+def compared_states(store: Store, epoch: int) -> list[tuple[str, str, float]]:
+    """The pairs of cells that are judged side by side by then: two ids, P(the first is nearer to the end)."""
+    if not _judged_cells(store, epoch):
+        return []
+    return [(pair.a, pair.b, pair.p) for pair in read_book(store, epoch).pairs if pair.p is not None]
+
+
+def _judged_cells(store: Store, epoch: int) -> bool:
+    commit = read_commit(store, epoch, Stage.EVALUATE)
+    return commit is not None and keys.cell_scores(epoch) in commit.listed
+
+
 def episodes_with_milestones(store: Store, epochs: Iterable[int]) -> Iterator[EpisodeStates]:
-    """States of the epochs' exported segments, of every episode that reached a milestone in what is exported.
+    """States of the epochs' episodes on both sides of a milestone: of exported segments and of cells.
 
     Judged or not: what happened is known without judges.
     """
     from questloop.reward_model.evidence import episode_states
 
     reader = SegmentReader(store)
+    cells: dict[str, list[SeenCell]] = {}
+    for epoch in epochs:
+        for seen in read_seen_cells(store, epoch):
+            cells.setdefault(seen.cell.episode_id, []).append(seen)
     exported = {segment_id for epoch in epochs for segment_id in reader.list(epoch)}
     records = {record.id: record for epoch in epochs for record in reader.episodes(epoch)}
     for record in records.values():
         parts = [entry for entry in record.segments if entry.segment_id in exported]
-        if not record.milestones or not parts:
+        noted = cells.get(record.id, [])
+        if not record.milestones or not (parts or noted):
             continue
-        steps = np.concatenate([np.arange(e.first_step, e.first_step + e.frames) for e in parts])
-        observations = np.concatenate([reader.load(entry.segment_id).observations for entry in parts])
-        states = episode_states(record.id, steps, observations, record.milestones)
+        steps = [np.arange(e.first_step, e.first_step + e.frames) for e in parts]
+        steps.append(np.array([seen.cell.step for seen in noted], np.int64))
+        observations = [reader.load(entry.segment_id).observations for entry in parts]
+        observations += [seen.observation[None] for seen in noted]
+        step = np.concatenate(steps)
+        order = np.argsort(step, kind="stable")
+        states = episode_states(
+            record.id, step[order], np.concatenate(observations)[order], record.milestones
+        )
         if states is not None:
             yield states
 

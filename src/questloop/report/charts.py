@@ -41,6 +41,7 @@ def model_charts(book: RunBook) -> list[tuple[str, Markup]]:
             [
                 _accuracy("as the judges do", learned, "judges"),
                 _accuracy("as what followed", learned, "gold"),
+                _accuracy("as the judges do, cells", learned, "cells"),
                 _accuracy("as milestones of an episode", learned, "trust"),
             ],
         ),
@@ -49,6 +50,13 @@ def model_charts(book: RunBook) -> list[tuple[str, Markup]]:
             [
                 _series("alpha, between judges", judged, lambda info: info["alpha"]),
                 _series("tau, with what followed", judged, lambda info: info["tau"]["tau"]),
+            ],
+        ),
+        (
+            "Potential along the walkthrough",
+            [
+                _along_walkthrough("rank correlation with time", learned, "spearman"),
+                _along_walkthrough("largest fall on entering a room", learned, "largest_fall"),
             ],
         ),
         (
@@ -80,6 +88,10 @@ def _line(label: str, steps: list[float], points: list[Any], key: str) -> Line:
 
 def _series(label: str, infos: Mapping[int, Any], read: Callable[[Any], float | None]) -> Line:
     return Line(label, [float(epoch) for epoch in infos], [read(info) for info in infos.values()])
+
+
+def _along_walkthrough(label: str, learned: Mapping[int, Any], key: str) -> Line:
+    return _series(label, learned, lambda info: (info.get("walkthrough") or {}).get(key))
 
 
 def _accuracy(label: str, learned: Mapping[int, Any], key: str) -> Line:

@@ -225,7 +225,9 @@ def reward_model(info: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("reading in use", str(info["reading"])),
         ("accuracy against the judges", with_interval(reading["judges"])),
         ("accuracy against what followed", with_interval(reading["gold"])),
+        *((("accuracy at cells", with_interval(reading["cells"])),) if reading.get("cells") else ()),
         *_trust(reading.get("trust")),
+        *_along_walkthrough(info.get("walkthrough")),
         *(
             (f"the other reading, {name}", with_interval(other["judges"]))
             for name, other in info["readings"].items()
@@ -234,9 +236,17 @@ def reward_model(info: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Brier score", number(reading["brier"])),
         ("length-only classifier", number(info["length_only"])),
         ("drift since the epoch before", number(info["drift"])),
-        ("segments, episodes", f"{info['segments']}, {info['episodes']}"),
+        ("segments, cells, episodes", f"{info['segments']}, {info.get('cells', 0)}, {info['episodes']}"),
         ("pairs learned from, held out", f"{info['learned']:,}, {info['held_out']:,}"),
     ]
+
+
+def _along_walkthrough(found: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Empty for a game without a walkthrough, or an epoch of a version that measured nothing along it."""
+    if found is None:
+        return
+    yield "rank correlation with time along the walkthrough", number(found["spearman"])
+    yield "largest fall there on entering a room, deviations", number(found["largest_fall"])
 
 
 def _trust(trust: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,9 @@
-"""Fits the reward model: Bradley-Terry on segments, all members of the ensemble side by side."""
+"""Fits the reward model: Bradley-Terry on segments and states, all members of the ensemble side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,13 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from questloop.reward_model.network import MEMBERS, Ensemble, RewardReading
-from questloop.reward_model.preferences import POINTS, Pool, Preferences
+from questloop.reward_model.preferences import Pool, Preferences
 
 LR = 1e-3
 WEIGHT_DECAY = 0.05
 LABEL_NOISE = 0.1
 LOGIT_LIMIT = 50.0
 STD_FLOOR = 0.1
+NEVER_MOVED = 1e6
 MAX_STEPS = 600
 CHECK_EVERY = 20
 PATIENCE = 5
@@ -26,51 +28,79 @@ END_POINTS = 3
 PAIRS_PER_STEP = 4096
 
 
+@dataclass(frozen=True)
+class Source:
+    """Segments or states, the fold of each i64 [S], and the comparisons that are learned from."""
+
+    data: Pool
+    fold: NDArray[np.int64]
+    learned: Preferences
+
+
 def fit(
-    data: Pool,
-    fold: NDArray[np.int64],
-    learned: Preferences,
+    sources: Sequence[Source],
     *,
     reading: RewardReading,
     gamma: float,
     seed: int,
     progress: Callable[[int], None] = lambda step: None,
 ) -> tuple[Ensemble, int]:
-    """An ensemble trained on the comparisons `learned`, and the steps it took.
+    """An ensemble trained on the comparisons of all `sources`, and the steps it took.
 
     Member m never sees fold m, which is held out to measure it, and is stopped early by fold m + 1: it trains
     on the comparisons among the other folds. A step takes the comparisons among some segments and computes R
-    once for each of their observations.
+    once for each of their observations; so with states. The losses of the sources are added.
     """
     rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
-    ensemble = Ensemble(*_whitening(data), generator)
+    ensemble = Ensemble(*_whitening([source.data for source in sources]), generator)
     optimiser = torch.optim.AdamW(ensemble.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
-    points = torch.from_numpy(data.points)
-    a, b, label, weight = (
-        torch.from_numpy(each) for each in (learned.a, learned.b, learned.label, learned.weight)
-    )
-    compared = np.unique([learned.a, learned.b])
-    trains, stops = (torch.from_numpy(role.astype(np.float32)) for role in roles(fold, learned))
-    stopping = stops.any(dim=0).nonzero().squeeze(1)
+    lessons = [_Lesson(source, reading, gamma) for source in sources]
     best = _Best(ensemble)
     for step in range(1, MAX_STEPS + 1):
-        segments, pairs = _batch(compared, learned, rng)
-        outputs = _outputs(ensemble, points[segments][:, _columns(reading, rng)], generator)
-        values = torch.zeros(MEMBERS, len(data))
-        values[:, segments] = read(outputs, reading, gamma)
-        logits = values.index_select(1, a[pairs]) - values.index_select(1, b[pairs])
         optimiser.zero_grad()
-        preference_loss(logits, label[pairs], weight[pairs] * trains[:, pairs]).sum().backward()
+        torch.stack([lesson.loss(ensemble, rng, generator) for lesson in lessons]).sum().backward()
         optimiser.step()
         if step % CHECK_EVERY == 0:
             progress(step)
-            values = evaluate(ensemble, points, reading, gamma)
-            logits = values[:, a[stopping]] - values[:, b[stopping]]
-            losses = preference_loss(logits, label[stopping], weight[stopping] * stops[:, stopping])
-            if not best.takes(losses, step):
+            stopping = torch.stack([lesson.stopping_loss(ensemble) for lesson in lessons])
+            if not best.takes(stopping.sum(dim=0), step):
                 break
     best.restore()
     return ensemble, step
+
+
+class _Lesson:
+    """What is drawn from a source, step by step."""
+
+    def __init__(self, source: Source, reading: RewardReading, gamma: float) -> None:
+        self._source, self._reading, self._gamma = source, reading, gamma
+        self._points = torch.from_numpy(source.data.points)
+        learned = source.learned
+        self._a, self._b, self._label, self._weight = (
+            torch.from_numpy(each) for each in (learned.a, learned.b, learned.label, learned.weight)
+        )
+        self._compared = np.unique([learned.a, learned.b])
+        masks = roles(source.fold, learned)
+        self._trains, self._stops = (torch.from_numpy(role.astype(np.float32)) for role in masks)
+        self._stopping = self._stops.any(dim=0).nonzero().squeeze(1)
+
+    def loss(self, ensemble: Ensemble, rng: np.random.Generator, generator: torch.Generator) -> Tensor:
+        """Of some of the comparisons that train each member, f32 [MEMBERS]."""
+        chosen, pairs = _batch(self._compared, self._source.learned, rng)
+        columns = _columns(self._reading, self._points.shape[1], rng)
+        outputs = _outputs(ensemble, self._points[chosen][:, columns], generator)
+        values = torch.zeros(MEMBERS, len(self._points))
+        values[:, chosen] = read(outputs, self._reading, self._gamma)
+        return self._of(values, pairs, self._trains)
+
+    def stopping_loss(self, ensemble: Ensemble) -> Tensor:
+        """Of the comparisons that stop each member, f32 [MEMBERS]."""
+        values = evaluate(ensemble, self._points, self._reading, self._gamma)
+        return self._of(values, self._stopping, self._stops)
+
+    def _of(self, values: Tensor, pairs: Tensor, role: Tensor) -> Tensor:
+        logits = values.index_select(1, self._a[pairs]) - values.index_select(1, self._b[pairs])
+        return preference_loss(logits, self._label[pairs], self._weight[pairs] * role[:, pairs])
 
 
 def roles(fold: NDArray[np.int64], learned: Preferences) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -84,18 +114,18 @@ def roles(fold: NDArray[np.int64], learned: Preferences) -> tuple[NDArray[np.boo
 
 @torch.no_grad()
 def evaluate(ensemble: Ensemble, points: Tensor, reading: RewardReading, gamma: float) -> Tensor:
-    """Values of every member, f32 [MEMBERS, S], for segments with all their points f32 [S, POINTS, D]."""
-    points = points[:, _columns(reading, None)]
+    """Values of every member, f32 [MEMBERS, S], of segments or states with all their points f32 [S, K, D]."""
+    points = points[:, _columns(reading, points.shape[1], None)]
     outputs = torch.cat([_outputs(ensemble, some) for some in points.split(SEGMENTS_PER_STEP)], dim=1)
     return read(outputs, reading, gamma)
 
 
 def read(outputs: Tensor, reading: RewardReading, gamma: float) -> Tensor:
-    """Values [..., S] of segments from R at their observations [..., S, K].
+    """Values [..., S] of segments from R at their observations [..., S, K]; of a state it is R.
 
     `MEAN`: the mean of R. `DIFFERENCE`: `gamma R(last) - R(first)`, what R would pay as a potential.
     """
-    if reading is RewardReading.MEAN:
+    if reading is RewardReading.MEAN or outputs.shape[-1] == 1:
         return outputs.mean(dim=-1)
     return gamma * outputs[..., -1] - outputs[..., 0]
 
@@ -143,11 +173,13 @@ def _outputs(ensemble: Ensemble, points: Tensor, dropout: torch.Generator | None
     return ensemble(points.flatten(0, 1), dropout).unflatten(1, points.shape[:2])
 
 
-def _whitening(data: Pool) -> tuple[Tensor, Tensor]:
+def _whitening(pools: Sequence[Pool]) -> tuple[Tensor, Tensor]:
     """Mean and deviation f32 [D] of the observations; no deviation below 0.1, so that a feature that hardly
-    ever moves does not drown the others when it does."""
-    seen = data.points.reshape(-1, data.points.shape[-1])
+    ever moves does not drown the others when it does. One that never moved is kept out: nothing is known of
+    what it would mean."""
+    seen = np.concatenate([data.points.reshape(-1, data.points.shape[-1]) for data in pools])
     std = np.maximum(seen.std(axis=0), STD_FLOOR)
+    std[np.ptp(seen, axis=0) == 0] = NEVER_MOVED
     return torch.from_numpy(seen.mean(axis=0)), torch.from_numpy(std.astype(np.float32))
 
 
@@ -164,15 +196,17 @@ def _batch(
     return torch.from_numpy(segments), torch.from_numpy(pairs)
 
 
-def _columns(reading: RewardReading, rng: np.random.Generator | None) -> NDArray[np.int64]:
-    """Which of a segment's points are looked at: for the difference its ends, else some of all.
+def _columns(reading: RewardReading, points: int, rng: np.random.Generator | None) -> NDArray[np.int64]:
+    """Which of `points` points are looked at: for the difference the ends, else some of all.
 
     In training, by `rng`, the ends wander by up to a fifteenth of the segment and the others are random:
     otherwise members learn a few hundred observations by heart.
     """
+    if points == 1:
+        return np.zeros(1, np.int64)
     if reading is RewardReading.DIFFERENCE:
         shift = np.zeros(2, np.int64) if rng is None else rng.integers(0, END_POINTS, 2)
-        return np.array([shift[0], POINTS - 1 - shift[1]])
+        return np.array([shift[0], points - 1 - shift[1]])
     if rng is None:
-        return np.linspace(0, POINTS - 1, POINTS_PER_STEP).round().astype(np.int64)
-    return np.sort(rng.choice(POINTS, POINTS_PER_STEP, replace=False))
+        return np.linspace(0, points - 1, POINTS_PER_STEP).round().astype(np.int64)
+    return np.sort(rng.choice(points, POINTS_PER_STEP, replace=False))

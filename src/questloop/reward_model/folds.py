@@ -25,21 +25,24 @@ def split(groups: NDArray[np.int64], folds: int, rng: np.random.Generator) -> ND
     return fold[index]
 
 
-def same_play(points: NDArray[np.float32], episode: NDArray[np.int64], episodes: int) -> NDArray[np.int64]:
-    """Group i64 [E] of every episode, from observations f32 [S, P, D] of segments of the episodes i64 [S].
+def same_play(*parts: tuple[NDArray[np.float32], NDArray[np.int64]], episodes: int) -> NDArray[np.int64]:
+    """Group i64 [E] of every episode, from observations f32 [S, P, D] of segments (or, P being 1, of states)
+    of the episodes i64 [S].
 
     Two episodes are of one group where a segment of one has the same first and last observation as a segment
     of the other, or where half of the observations of each are found in the other: emulators repeat
     themselves to the bit, and a model that saw the one knows the other by heart.
     """
-    rows = (points + np.float32(0)).reshape(-1, points.shape[-1])  # adding 0 makes a -0 a 0
-    known: dict[bytes, int] = {}
-    names = np.array([known.setdefault(row.tobytes(), len(known)) for row in rows])
-    names = names.reshape(points.shape[:2])
-    pairs = np.concatenate([_equal_ends(names), _half_shared(names, len(known))])
-    a, b = episode[pairs.T]
-    links = sparse.coo_array((np.ones(len(a), np.bool_), (a, b)), (episodes, episodes))
-    return csgraph.connected_components(links, directed=False)[1].astype(np.int64)
+    links = [np.zeros((2, 0), np.int64)]
+    for points, episode in parts:
+        rows = (points + np.float32(0)).reshape(-1, points.shape[-1])  # adding 0 makes a -0 a 0
+        known: dict[bytes, int] = {}
+        names = np.array([known.setdefault(row.tobytes(), len(known)) for row in rows])
+        names = names.reshape(points.shape[:2])
+        links += [episode[pairs.T] for pairs in (_equal_ends(names), _half_shared(names, len(known)))]
+    a, b = np.concatenate(links, axis=1)
+    graph = sparse.coo_array((np.ones(len(a), np.bool_), (a, b)), (episodes, episodes))
+    return csgraph.connected_components(graph, directed=False)[1].astype(np.int64)
 
 
 def _equal_ends(names: NDArray[np.int64]) -> NDArray[np.int64]:

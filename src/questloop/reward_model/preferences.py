@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from questloop.errors import BadDataError
-from questloop.reward_model.folds import same_play
 
 POINTS = 32
 MAX_PAIRS = 100_000
@@ -35,11 +33,28 @@ class ScoredSegment:
 
 
 @dataclass(frozen=True)
-class Pool:
-    """S segments of equal shape, which training can draw from quickly.
+class ScoredState:
+    """A state with its score: one of the distinct cells that were judged.
 
-    `points`: f32 [S, POINTS, D], observations at even distances, the first and the last among them.
-    `length`, `episode` (index into `episodes`), `score`, `spread` and `outcome` (NaN: unknown): [S].
+    `name`: its cell's id. `episode`: that in which it was first seen; None: it was imagined, and is learned
+    from by all members and held out by none. `observation`: f32 [128]. `score`: how far along the quest it
+    is, 0..1. `spread`: of the judges' votes.
+    """
+
+    name: str
+    episode: str | None
+    observation: NDArray[np.float32]
+    score: float
+    spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class Pool:
+    """S segments, or S states, of equal shape, which training can draw from quickly.
+
+    `points`: f32 [S, K, D], observations at even distances, the first and the last among them; K is `POINTS`
+    for segments and 1 for states. `length`, `episode` (index into `episodes`; -1: of none), `score`, `spread`
+    and `outcome` (NaN: unknown): [S].
     """
 
     points: NDArray[np.float32]
@@ -52,11 +67,6 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.length)
-
-    @cached_property
-    def groups(self) -> NDArray[np.int64]:
-        """Group i64 of every episode: episodes in which the same was played are one."""
-        return same_play(self.points, self.episode, len(self.episodes))
 
 
 @dataclass(frozen=True)
@@ -123,20 +133,43 @@ def pool(segments: Iterable[ScoredSegment]) -> Pool:
     )
 
 
+def state_pool(states: Iterable[ScoredState]) -> Pool | None:
+    """States as a pool; None where there are none. Raises `BadDataError` for a value that is not finite."""
+    listed = list(states)
+    if not listed:
+        return None
+    episodes: dict[str, int] = {}
+    for state in listed:
+        if state.episode is not None:
+            episodes.setdefault(state.episode, len(episodes))
+    points = np.stack([state.observation for state in listed])[:, None].astype(np.float32)
+    score, spread = np.array([(state.score, state.spread) for state in listed], np.float64).T
+    bad = ~(np.isfinite(points).all(axis=(1, 2)) & np.isfinite(score) & np.isfinite(spread))
+    if bad.any():
+        name = listed[int(bad.argmax())].name
+        raise BadDataError(f"cell {name}: an observation, score or spread is not finite")
+    numbers = [-1 if state.episode is None else episodes[state.episode] for state in listed]
+    episode = np.array(numbers, np.int64)
+    unknown = np.full(len(listed), np.nan)
+    return Pool(points, np.ones(len(listed), np.int64), episode, score, spread, unknown, tuple(episodes))
+
+
 def preferences(
     segments: Pool, among: NDArray[np.int64], rng: np.random.Generator, limit: int = MAX_PAIRS
 ) -> Preferences:
     """At most `limit` comparisons among the segments with indices `among`.
 
-    The label is `sigmoid((score_a - score_b) / t)`, t the deviation of all scores, so that the judges' scale
-    does not matter; equal scores are a tie. The weight is `f^2 / (f^2 + spread_a^2 + spread_b^2)`, f = 0.1.
+    The label is `sigmoid((score_a - score_b) / t)`, t the deviation of the scores of what was played, so that
+    the judges' scale does not matter and what lies far ahead hides no small differences; equal scores are a
+    tie. The weight is `f^2 / (f^2 + spread_a^2 + spread_b^2)`, f = 0.1.
 
     Only segments of about equal length are compared, and the longer is as often the better as the worse, so
     that length alone tells nothing (github.com/HumanCompatibleAI/imitation/issues/324).
     """
     a, b = _matched(segments.length[among], rng, limit)
     a, b = among[a], among[b]
-    scale = max(float(segments.score.std()), 1e-6)
+    played = segments.score[segments.episode >= 0]
+    scale = max(float(played.std()), 1e-6)
     label = 1 / (1 + np.exp(-(segments.score[a] - segments.score[b]) / scale))
     doubt = segments.spread[a] ** 2 + segments.spread[b] ** 2
     weight = SPREAD_FLOOR**2 / (SPREAD_FLOOR**2 + doubt)
