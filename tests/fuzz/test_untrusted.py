@@ -35,7 +35,7 @@ from questloop.judges.jsonl import from_jsonl
 from questloop.judges.scores import SegmentScores
 from questloop.llm.structured import ParseError, parse_object
 from questloop.planner.plan import InvalidPlan, parse_plan
-from questloop.reward_model.network import Ensemble, Reading, RewardModel
+from questloop.reward_model.network import Ensemble, RewardModel, RewardReading
 from questloop.storage import keys
 from questloop.storage.commit import read_commit
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
@@ -54,7 +54,7 @@ def documents() -> dict[str, bytes]:
     """A valid input of every kind that has one."""
     state = SaveState(b"bytes of an emulator" * 20, "0" * 64, "2.8", "1" * 64, "cell", 1.5)
     ensemble = Ensemble(torch.zeros(4), torch.ones(4), torch.Generator().manual_seed(0))
-    model = RewardModel(ensemble, torch.zeros(3, 4), reading=Reading.MEAN, observation_version=1)
+    model = RewardModel(ensemble, torch.zeros(3, 4), reading=RewardReading.MEAN, observation_version=1)
     return {
         "rom": Rom.load(None).data[:0x8000],
         "save state": state.to_bytes(),

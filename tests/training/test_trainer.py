@@ -16,7 +16,7 @@ from questloop.env.streams import slot_streams
 from questloop.env.toys import Corridor
 from questloop.env.world import World, game_world
 from questloop.errors import BadDataError
-from questloop.reward_model.network import Ensemble, Measured, Reading, RewardModel
+from questloop.reward_model.network import Ensemble, Measured, RewardModel, RewardReading
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.store import open_store
@@ -84,7 +84,7 @@ def put_reward_model(store, epoch, seed):
     model = RewardModel(
         Ensemble(torch.zeros(6), torch.ones(6), generator),
         torch.randn(64, 6, generator=generator),
-        reading=Reading.MEAN,
+        reading=RewardReading.MEAN,
         observation_version=1,
         measured=Measured(0.8, 0.7, 0.8, 0.7),
     )
