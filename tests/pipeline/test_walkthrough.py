@@ -85,6 +85,6 @@ def test_every_epoch_of_a_run_is_measured(finished_run, monkeypatch):
     assert [each["epoch"] for each in epochs] == [0, 1]
     for each in epochs:
         assert each.keys() == {"epoch", "spearman", "largest_fall", "trust", "weight"}
-    monkeypatch.setattr(walkthrough, "walk_of", lambda rom, skip: None)
+    monkeypatch.setattr(walkthrough, "walk_of", lambda *_: None)
     with pytest.raises(UsageError, match="no walkthrough"):
         measure_store(open_store(str(finished_run)), load())

@@ -172,7 +172,8 @@ def reward_model(
     context.lease.renew()
     written = store.put(keys.reward_model(epoch), model.to_bytes(), durable=True)
     info = report.to_json() | {"learned_from": scores_of(store, newest)}
-    walk = walk_of(Rom.load(context.settings.game.rom_path), context.run.frame_skip)
+    game = context.settings.game
+    walk = walk_of(Rom.load(game.rom_path), context.run.frame_skip, game.game_profile)
     if walk is not None:
         coef = context.settings.exploration.shaping_coef
         info["walkthrough"] = along_walkthrough(model, walk, coef).to_json()

@@ -87,7 +87,8 @@ def measure_store(store: Store, settings: Settings) -> list[dict[str, Any]]:
     from questloop.reward_model.network import RewardModel
 
     run = read_run(store)
-    walk = walk_of(Rom.load(settings.game.rom_path), run.frame_skip)
+    game = settings.game
+    walk = walk_of(Rom.load(game.rom_path), run.frame_skip, game.game_profile)
     if walk is None:
         raise UsageError(f"the profile of {run.game} ships no walkthrough to measure a reward model along")
     epochs = committed_epochs(store, Stage.REWARD_MODEL)
@@ -103,9 +104,12 @@ def measure_store(store: Store, settings: Settings) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=4)
-def walk_of(rom: Rom, frame_skip: int) -> Walk | None:
-    """Play the walkthrough of a game in steps of at most `frame_skip` frames; None where it ships none."""
-    profile = profile_for(rom)
+def walk_of(rom: Rom, frame_skip: int, game_profile: str | None = None) -> Walk | None:
+    """Play the walkthrough of a game in steps of at most `frame_skip` frames; None where it ships none.
+
+    `game_profile` names the file of a profile of one's own (GAME_PROFILE).
+    """
+    profile = profile_for(rom, None, game_profile)
     if not profile.walkthrough:
         return None
     script = (resources.files("questloop.game") / "roms" / profile.walkthrough).read_text("utf-8")
