@@ -13,10 +13,8 @@ SOURCE = ROOT / "src" / "questloop"
 MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
 TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.items()}
 MOST_LINES, MOST_FUNCTION_LINES = 400, 60
-LARGE = {
-    "fleet/runner.py",  # one file, since it is copied to machines that have nothing but Python
-    *("fleet/attempts.py", "fleet/transport.py"),  # to be split
-}
+LARGE = {"fleet/runner.py"}
+"""One file, since it is copied to machines that have nothing but Python."""
 LONG = {"game/profiles/oracle_decoder.py"}
 """Modules with a function that is to be split."""
 REGISTRIES = re.compile(
