@@ -9,6 +9,7 @@ from functools import cached_property
 
 from PIL import Image
 
+from questloop.game.guide import Guide
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
@@ -90,6 +91,11 @@ class RoomBook:
                 chosen = ids[:: max(1, len(ids) // LOOKED_AT)]
                 found = page_data.Segments(self._book.store).room_pictures(chosen, wanted)
                 self._pictures |= {room: self._cropped(data) for room, data in found.items()}
+
+    @property
+    def guide(self) -> Guide | None:
+        """What the game's readers know beforehand; None for a game without a guide."""
+        return self._profile.guide
 
     @cached_property
     def _profile(self) -> Profile:

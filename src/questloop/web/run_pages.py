@@ -81,6 +81,8 @@ def feedback_pages(site: Site) -> APIRouter:
             "planner.html",
             epochs=list(recent),
             rows=page_data.planner(recent),
+            aims=page_data.aims(recent, site.rooms.guide) if site.rooms.guide else [],
+            guide=site.rooms.guide.text if site.rooms.guide else "",
             epoch=epoch,
             kinds=kinds,
             cards=site.segments.planned(),
