@@ -10,7 +10,7 @@ import pytest
 from questloop.errors import BadDataError, UsageError
 from questloop.game.rom import Rom
 from questloop.pipeline import walkthrough
-from questloop.pipeline.walkthrough import Walk, along_walkthrough, measure_store, walk_of
+from questloop.pipeline.walkthrough import WalkedStates, along_walkthrough, measure_store, walk_of
 from questloop.settings import load
 from questloop.storage.store import open_store
 
@@ -31,7 +31,7 @@ class Given:
 
 def walk(place, free=None):
     n = len(place)
-    return Walk(
+    return WalkedStates(
         np.zeros((n, 4), np.float32), np.int32(place), np.ones(n, bool) if free is None else np.array(free)
     )
 

@@ -32,7 +32,7 @@ from questloop.storage.store import Store
 
 
 @dataclass(frozen=True)
-class Walk:
+class WalkedStates:
     """The states of the walkthrough from its first with control to the first essence, a step each.
 
     `observations` f32 [T, 128]; `place` i32 [T]: group and room; `free` bool [T]: the hero walks freely.
@@ -62,7 +62,7 @@ class AlongWalkthrough:
         return asdict(self)
 
 
-def along_walkthrough(potential: Potential, walk: Walk, coef: float) -> AlongWalkthrough:
+def along_walkthrough(potential: Potential, walk: WalkedStates, coef: float) -> AlongWalkthrough:
     """Measure a potential; `coef`: SHAPING_COEF."""
     phi = potential(walk.observations).astype(np.float64)
     free = np.flatnonzero(walk.free)
@@ -104,7 +104,7 @@ def measure_store(store: Store, settings: Settings) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=4)
-def walk_of(rom: Rom, frame_skip: int, game_profile: str | None = None) -> Walk | None:
+def walk_of(rom: Rom, frame_skip: int, game_profile: str | None = None) -> WalkedStates | None:
     """Play the walkthrough of a game in steps of at most `frame_skip` frames; None where it ships none.
 
     `game_profile` names the file of a profile of one's own (GAME_PROFILE).
@@ -133,7 +133,7 @@ def walk_of(rom: Rom, frame_skip: int, game_profile: str | None = None) -> Walk 
         if columns.essence_count[0]:
             break
     emulator.close()
-    return Walk(np.stack(seen), np.array(places, np.int32), np.array(frees))
+    return WalkedStates(np.stack(seen), np.array(places, np.int32), np.array(frees))
 
 
 def _known(value: float) -> float | None:

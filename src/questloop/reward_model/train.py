@@ -156,12 +156,25 @@ def train_reward_model(
         found = _measure(model, lessons, evidence, gamma, rng, steps)
         agreed = found.cells if found.cells.comparisons else found.judges
         model = model.with_measures(Measured(agreed.value, agreed.low, found.trust.value, found.trust.low))
-        moved, correlation = _drift(previous, model)
-    held_out = lessons.held_out
-    return model, RewardModelReport(
+        drift = _drift(previous, model)
+    return model, _report(model, found, data, cells, lessons, drift, rng)
+
+
+def _report(
+    model: RewardModel,
+    found: ReadingReport,
+    data: Pool,
+    cells: Sequence[ScoredState],
+    lessons: _Lessons,
+    drift: tuple[float, float],
+    rng: np.random.Generator,
+) -> RewardModelReport:
+    held_out, length = lessons.held_out, data.length.astype(np.float64)
+    by_length = measures.accuracy(length, held_out, data.episode, lessons.segments.fold, rng)
+    return RewardModelReport(
         sha256=model.sha256,
-        reading=reading,
-        readings={reading: found},
+        reading=model.reading,
+        readings={model.reading: found},
         segments=len(data),
         episodes=len(data.episodes),
         cells=sum(state.episode is not None for state in cells),
@@ -169,11 +182,9 @@ def train_reward_model(
         held_out=len(held_out),
         ties=int((lessons.segments.learned.label == 0.5).sum() + (held_out.label == 0.5).sum()),
         cell_pairs=len(lessons.states.learned) if lessons.states else 0,
-        length_only=measures.accuracy(
-            data.length.astype(np.float64), held_out, data.episode, lessons.segments.fold, rng
-        ).value,
-        drift=moved,
-        drift_correlation=correlation,
+        length_only=by_length.value,
+        drift=drift[0],
+        drift_correlation=drift[1],
     )
 
 
