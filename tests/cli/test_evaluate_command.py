@@ -11,9 +11,12 @@ from tests.pipeline.playing import play
 from typer.testing import CliRunner
 
 from questloop.cli.app import app
-from questloop.errors import UnavailableError, UsageError
+from questloop.episodes.run import open_run
+from questloop.errors import BadDataError, QuestloopError, UnavailableError, UsageError
 from questloop.judges.labels import write_labels
 from questloop.judges.scores import read_scores
+from questloop.report.report import REPORT_KEY
+from questloop.settings import load
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage, read_commit
 from questloop.storage.keys import Stage
@@ -117,3 +120,35 @@ def test_killed_with_no_warning_it_goes_on(store):
     assert document["judged"] == 12
     assert len(list(store.list(folder))) == 36
     assert all(store.get(key) == data for key, data in kept.items())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate",),
+        ("evaluate", "--measure"),
+        ("reward-model",),
+        ("reward-model", "--along-walkthrough"),
+        ("rollouts", "--epoch", "1"),
+        ("report",),
+        ("judge", "compare"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("there", [True, False], ids=["empty", "missing"])
+def test_a_store_without_what_a_command_needs_is_told_and_left_as_it_was(tmp_path, arguments, there):
+    folder = tmp_path / "store"
+    if there:
+        folder.mkdir()
+    result = CliRunner().invoke(app, [*arguments, "--store", str(folder)])
+    assert isinstance(result.exception, QuestloopError)
+    assert str(folder) in str(result.exception)
+    assert list(tmp_path.rglob("*")) == [folder] * there
+
+
+def test_a_run_without_an_epoch_has_no_report(tmp_path):
+    store = open_store(str(tmp_path))
+    open_run(store, load())
+    with pytest.raises(BadDataError, match="questloop pipeline"):
+        CliRunner().invoke(app, ["report", str(tmp_path)], catch_exceptions=False)
+    assert not store.exists(REPORT_KEY)

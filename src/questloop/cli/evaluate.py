@@ -39,7 +39,9 @@ def evaluate(
 
         LLM_ENDPOINT=http://127.0.0.1:8000/v1 questloop evaluate --epoch 3 --measure --budget 30
     """
-    from questloop.storage.store import open_store
+    from questloop.pipeline.stages import needs
+    from questloop.storage.keys import Stage
+    from questloop.storage.store import open_existing_store
 
     flags = {
         "store_url": store_of(place, store),
@@ -48,7 +50,8 @@ def evaluate(
         "judge_votes": votes,
     }
     settings = settings_module.load(config, flags, settings_module.LEARNS)
-    where = open_store(settings.store)
+    where = open_existing_store(settings.store)
+    needs(where, settings.loop.epoch, Stage.ROLLOUTS, "rollouts")
     summary = _measure(settings, where) if measure else _judge(settings, restart)
     document = _document(summary, where, settings.loop.epoch)
     if as_json:

@@ -103,12 +103,12 @@ def compare(
     from questloop.episodes.reader import SegmentReader
     from questloop.judges.pairwise import compare_epoch
     from questloop.pipeline.judging import segment_infos, with_judges
-    from questloop.storage.store import open_store
+    from questloop.storage.store import open_existing_store
 
     settings = settings_module.load(
         config, {"store_url": store_of(place, store), "epoch": epoch}, settings_module.LEARNS
     )
-    where, number = open_store(settings.store), settings.loop.epoch
+    where, number = open_existing_store(settings.store, write=True), settings.loop.epoch
     reader = SegmentReader(where)
     summary, _ = with_judges(
         settings.llm,
@@ -157,14 +157,14 @@ def label(
     from questloop.judges.labels import read_labels
     from questloop.judges.scores import read_scores
     from questloop.serving.background import AppServer
-    from questloop.storage.store import open_store
+    from questloop.storage.store import open_existing_store
     from questloop.web.app import build_app
     from questloop.web.labels import Labelling
 
     token = secrets.token_urlsafe(16)
     flags = {"store_url": store_of(place, store), "epoch": epoch, "dashboard_token": token}
     settings = settings_module.load(config, flags, settings_module.LEARNS)
-    where, number = open_store(settings.store), settings.loop.epoch
+    where, number = open_existing_store(settings.store, write=True), settings.loop.epoch
     scores = read_scores(where, number)
     labelling = Labelling(number, count, settings.loop.seed)
     with AppServer(build_app(where, settings, labelling=labelling), port) as server:
@@ -215,13 +215,13 @@ def export(
     from questloop.pipeline.outcome_segments import outcome_segments
     from questloop.storage.commit import committed_epochs
     from questloop.storage.keys import Stage
-    from questloop.storage.store import open_store
+    from questloop.storage.store import open_existing_store
 
     asked = tasks or [Task.PAIR, Task.MILESTONE]
     unknown = sorted(set(asked) - set(Task))
     if unknown:
         raise UsageError(f"--task {' '.join(unknown)}: choose from {', '.join(Task)}")
-    where = open_store(settings_module.load(config, {"store_url": store_of(place, store)}).store)
+    where = open_existing_store(settings_module.load(config, {"store_url": store_of(place, store)}).store)
     chosen = epochs or list(committed_epochs(where, Stage.ROLLOUTS))
     segments = list(outcome_segments(SegmentReader(where), chosen))
     dataset = build(segments, [Task(task) for task in asked], held_out, pairs=pairs, seed=seed)

@@ -19,6 +19,7 @@ from questloop.cli.options import (
     StorePlace,
     store_of,
 )
+from questloop.errors import BadDataError
 from questloop.settings import LEARNS, Settings
 
 DEMO: dict[str, Any] = LEARNS | {
@@ -95,12 +96,15 @@ def rollouts(
     from questloop.pipeline.context import open_context
     from questloop.pipeline.display import Display
     from questloop.storage.keys import Stage
+    from questloop.storage.store import open_existing_store
     from questloop.training.cluster import require_gpu
     from questloop.training.trainer import Trainer
 
     settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch}, LEARNS)
     number = settings.loop.epoch
     require_gpu(settings.training)
+    if number > 0:
+        stages.needs(open_existing_store(settings.store), number - 1, Stage.ROLLOUTS, "rollouts")
     with (
         open_context(settings) as context,
         Trainer(settings, context.store) as trainer,
@@ -139,12 +143,14 @@ def reward_model(
     from questloop.pipeline.context import open_context
     from questloop.pipeline.display import Display
     from questloop.storage.keys import Stage
+    from questloop.storage.store import open_existing_store
 
     settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch}, LEARNS)
     if along_walkthrough:
         _print_walkthrough(settings, as_json)
         return
     number = settings.loop.epoch
+    stages.needs(open_existing_store(settings.store), number, Stage.EVALUATE, "evaluate")
     with open_context(settings) as context, Display(context).stage(number, Stage.REWARD_MODEL) as bar:
         commit = stages.reward_model(context, number, bar.counting, pairwise)
     _print_info(commit.info, as_json)
@@ -168,11 +174,18 @@ def report(
     """
     from questloop.report.report import write_report
     from questloop.report.scalars import write_scalars
+    from questloop.storage.commit import committed_epochs
+    from questloop.storage.keys import Stage
     from questloop.storage.store import open_existing_store
     from questloop.telemetry.progress import progress_bar
 
     settings = settings_module.load(config, {"store_url": store_of(place, store)}, settings_module.LEARNS)
     where = open_existing_store(settings.store)
+    if not committed_epochs(where, Stage.ROLLOUTS):
+        raise BadDataError(
+            f"store {where.url}: no epoch has been trained yet, so there is nothing to report; "
+            "run `questloop pipeline` on it first"
+        )
     with progress_bar("report", "parts") as tell:
         written = {"report": write_report(where, settings, tell, Path("report.html"))}
     if tensorboard:
@@ -182,9 +195,9 @@ def report(
 
 def _print_walkthrough(settings: Settings, as_json: bool) -> None:
     from questloop.pipeline.walkthrough import measure_store
-    from questloop.storage.store import open_store
+    from questloop.storage.store import open_existing_store
 
-    found = measure_store(open_store(settings.store), settings)
+    found = measure_store(open_existing_store(settings.store), settings)
     if as_json:
         print(json.dumps({"epochs": found}, allow_nan=False))
         return

@@ -113,7 +113,7 @@ def evaluate(
     barren = done is not None and not done.info.get("judged")  # earlier releases committed that
     if done is not None and not restart and not barren:
         return done
-    _needs(store, epoch, Stage.ROLLOUTS, "rollouts")
+    needs(store, epoch, Stage.ROLLOUTS, "rollouts")
     if restart or barren:
         _withdraw_scores(store, epoch)
     result = judge_epoch(settings, store, epoch, restart=restart, progress=progress, announce=announce)
@@ -144,7 +144,7 @@ def reward_model(
     done = read_commit(context.store, epoch, Stage.REWARD_MODEL)
     if done is not None:
         return done
-    _needs(context.store, epoch, Stage.EVALUATE, "evaluate")
+    needs(context.store, epoch, Stage.EVALUATE, "evaluate")
     store = context.store
     gone = retired_epochs(store)
     judged = [n for n in committed_epochs(store, Stage.EVALUATE) if n <= epoch and n not in gone]
@@ -312,7 +312,8 @@ def _spread(line: SegmentScores) -> float:
     return sum(spreads) / len(spreads) if spreads else 0.0
 
 
-def _needs(store: Store, epoch: int, stage: Stage, command: str) -> None:
+def needs(store: Store, epoch: int, stage: Stage, command: str) -> None:
+    """Raise `BadDataError` where `stage` of `epoch`, which `command` runs, is not committed."""
     if read_commit(store, epoch, stage) is None:
         raise BadDataError(
             f"epoch {epoch} of {store.url} has no {stage} yet; "
