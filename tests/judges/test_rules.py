@@ -1,5 +1,7 @@
 import itertools
+import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.judges.play import line, picture, segment, state
@@ -103,3 +105,13 @@ def test_what_scores_higher_wins_the_comparison():
     for a, b in itertools.permutations(range(12), 2):
         if abs(scores[a] - scores[b]) > 1e-3:
             assert (compare(texts[a], texts[b])["overall"] > 0.5) == (scores[a] > scores[b])
+
+
+@pytest.mark.parametrize("role", [Role.STATE, Role.PUZZLE, Role.VISION])
+def test_a_reason_counts_one_thing_in_the_singular(role):
+    counts = "Counts: rooms 1, tiles 1, first visits 1"
+    events = "3 keys 0 > 1\n4 room cleared\n5 block pushed"
+    once = f"Segment of 9 steps, 0 to 8.\n{counts}\n{events}"
+    reason = judge(role, once, None)["reason"]
+    assert re.search(r"\b1 \w", reason)
+    assert not re.search(r"\b1 (first )?(tile|room|visit|picture|part|attempt)s\b", reason), reason

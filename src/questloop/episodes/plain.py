@@ -35,6 +35,15 @@ def plain(value: Any) -> Any:
     return value
 
 
+def counted(count: int, thing: str) -> str:
+    """So many of a thing, whose plural ends in s.
+
+    >>> counted(1, "tile"), counted(1234, "step")
+    ('1 tile', '1,234 steps')
+    """
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def _line(text: str) -> str:
     if text.isprintable() and len(text) <= MOST:
         return text

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
 
+from questloop.episodes.plain import counted
 from questloop.errors import UsageError
 from questloop.game.guide import Aim, Guide, Side, Tile, Way
 from questloop.judges.rules import Answer
@@ -82,7 +83,7 @@ class _Route:
 def _answer(route: _Route | None, standing: Standing) -> Answer:
     if route is None:
         count = len(standing.reached)
-        reason = f"rule-based: no guide; {count} milestones reached"
+        reason = f"rule-based: no guide; {counted(count, 'milestone')} reached"
         return {"reason": reason, "overall": round(1 - math.exp(-count / _MILESTONES), 4)}
     aims = route.guide.aims
     # The furthest aim that is done counts: what was passed by was not needed.

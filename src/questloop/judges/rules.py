@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from questloop.episodes.plain import counted
 from questloop.judges.contact_sheet import COLUMNS, HEIGHT, LABEL, WIDTH
 from questloop.llm.routes import Role
 
@@ -84,9 +85,10 @@ def compare(first: str, second: str) -> Answer:
 def _state(reading: TextReading, _: bytes | None) -> Answer:
     points = _progress_points(reading)
     seen = _state_sees(reading)
+    tiles = counted(reading.counts.get("tiles", 0), "tile")
     ground = seen["health"] * (0.5 if seen["unarmed"] else 1.0)
     return {
-        "reason": f"rule-based: {points:.2f} points of progress, {reading.counts.get('tiles', 0)} tiles",
+        "reason": f"rule-based: {points:.2f} points of progress, {tiles}",
         "progress": _saturate(points * ground, 2.5),
         "dialog": _dialog(reading),
         "efficiency": _efficiency(reading),
@@ -109,7 +111,10 @@ def _puzzle(reading: TextReading, _: bytes | None) -> Answer:
     cleared, tried = reading.having("room cleared"), reading.having("block pushed", "enemies")
     there = solved + part + cleared + tried > 0 or reading.counts.get("in dungeon", 0) > 0
     return {
-        "reason": f"rule-based: {solved} solved, {part} parts, {cleared} rooms cleared, {tried} tries",
+        "reason": (
+            f"rule-based: {solved} solved, {counted(part, 'part')}, "
+            f"{counted(cleared, 'room')} cleared, {counted(tried, 'attempt')}"
+        ),
         "puzzle": _saturate(1.5 * solved + part + 0.6 * cleared + 0.1 * tried, 1.5) if there else None,
         "overall": _overall(
             Role.PUZZLE,
@@ -126,7 +131,10 @@ def _vision(reading: TextReading, picture: bytes | None) -> Answer:
     first = reading.counts.get("first visits", 0)
     hurt = min(reading.counts.get("damage", 0), 3) / 3
     return {
-        "reason": f"rule-based: {distinct} different of {shown} pictures, {first} first visits",
+        "reason": (
+            f"rule-based: {distinct} different of {counted(shown, 'picture')}, "
+            f"{counted(first, 'first visit')}"
+        ),
         "novelty": round((0.5 * seen + 0.5 * _saturate(first, 2.0)) * (1 - 0.5 * hurt), 4),
         "overall": _overall(
             Role.VISION,

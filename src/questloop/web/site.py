@@ -9,6 +9,7 @@ from fastapi import Path
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from questloop.episodes.plain import counted
 from questloop.report import page_data
 from questloop.report.book import RunBook
 from questloop.settings import Settings
@@ -34,6 +35,7 @@ class Templates:
             lstrip_blocks=True,
         )
         self._templates.filters["number"] = page_data.number
+        self._templates.filters["counted"] = counted
         self._templates.filters["with_interval"] = page_data.with_interval
 
     def __call__(self, template: str, code: int = 200, **context: Any) -> HTMLResponse:
