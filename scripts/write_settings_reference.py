@@ -17,7 +17,9 @@ HEAD = """# Settings
 Values come, strongest first, from command-line flags, the environment, `.env` in the working folder, a TOML \
 file given by `--config`, and the defaults below. Booleans take `on`/`off` or `true`/`false`. Secrets come \
 from the environment or files only. A wrong value ends the command with exit code 2 and one line that names \
-the variable, the value and what is allowed. This page is written by `scripts/write_settings_reference.py`.
+the variable, the value and what is allowed. So does a line of `.env` that is no NAME=value; a name there \
+that is nearly a setting's is told with the nearest one. This page is written by \
+`scripts/write_settings_reference.py`.
 """
 LEARNS_HEAD = """## What the loop's commands set
 

@@ -108,3 +108,64 @@ def test_seconds_that_are_none_are_refused_by_name(monkeypatch, name):
     monkeypatch.setenv(name, "-1")
     with pytest.raises(UsageError, match=name):
         settings.load()
+
+
+@pytest.fixture
+def dotenv(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings._warn.cache_clear()
+    return tmp_path / ".env"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("EPOCH_STEP", "EPOCH_STEPS"), ("ray_worker", "RAY_WORKERS"), ("S3_SECRET_KEYS", "S3_SECRET_KEY")],
+)
+def test_a_misspelt_name_in_dotenv_is_told_once_with_its_line_and_the_nearest(dotenv, capsys, written, meant):
+    dotenv.write_text(f"# mine\n\nSEED=5\nexport {written}=3\nHF_HOME=/cache\nAWS_PROFILE=me\n")
+    assert settings.load().loop.seed == 5
+    settings.load()
+    told = capsys.readouterr().err
+    assert told.splitlines() == [
+        f"warning: .env, line 4: {written} is no setting and does nothing (did you mean {meant}?)"
+    ]
+
+
+def test_every_name_of_a_setting_is_known_in_dotenv(dotenv, capsys):
+    names = settings.known_names() | settings.secret_names()
+    dotenv.write_text("".join(f"{name.upper()}=\n" for name in sorted(names)))
+    settings.load()
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("broken", ["EPOCH_STEPS 100", "EPOCH_STEPS", "=5", "SEED='5", 'SEED="5" 6', "a: b"])
+@pytest.mark.parametrize("before", ["", "\n\n", "SEED=1\n# more\n", 'GUIDE="two\nlines"\n'])
+def test_a_broken_line_in_dotenv_is_an_error_with_file_and_line(dotenv, capsys, broken, before):
+    dotenv.write_text(f"{before}{broken}\nLR=0.1\n")
+    line = before.count("\n") + 1
+    with pytest.raises(UsageError, match=rf"^\.env, line {line}: not NAME=value"):
+        settings.load()
+    assert not capsys.readouterr().err
+
+
+def test_a_dotenv_that_is_no_text_is_an_error(dotenv):
+    dotenv.write_bytes(b"SEED=1\n\xff\xfe")
+    with pytest.raises(UsageError, match=r"\.env: not UTF-8"):
+        settings.load()
+
+
+def test_an_unknown_toml_setting_is_named_with_the_nearest(tmp_path):
+    config = tmp_path / "q.toml"
+    config.write_text("EPOCH_STEP = 10\nwholly_other = 1\n")
+    with pytest.raises(UsageError, match=r"epoch_step \(did you mean EPOCH_STEPS\?\), wholly_other;"):
+        settings.load(config)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("RAY_WORKERS", "some"), ("DASHBOARD_TOKEN", "é"), ("LR", "fast")]
+)
+def test_a_message_about_a_setting_has_nothing_of_a_librarys_exception(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError) as caught:
+        settings.load()
+    assert "error," not in str(caught.value)

@@ -1,5 +1,10 @@
 """Errors meant for users: one line that names what, where and how to mend it."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 from questloop.exit_codes import ExitCode
 from questloop.redaction import hide
 
@@ -49,3 +54,12 @@ class MissingExtraError(UsageError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed: pip install 'questloop[{extra}]'")
+
+
+def message_of(item: Mapping[str, Any]) -> str:
+    """What one of pydantic's errors says, without the kind of exception that it puts before it.
+
+    >>> message_of({"msg": "Value error, not a whole number"})
+    'not a whole number'
+    """
+    return str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")

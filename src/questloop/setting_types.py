@@ -8,10 +8,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from contextvars import ContextVar
+from difflib import get_close_matches
 from enum import StrEnum
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from dotenv.parser import parse_stream
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -180,7 +183,38 @@ def read_toml(path: Path, known: set[str]) -> dict[str, Any]:
     values = {key.lower(): value for key, value in document.items()}
     unknown = sorted(set(values) - known)
     if unknown:
-        raise UsageError(
-            f"--config {path}: unknown setting {', '.join(unknown)}; see docs/reference/settings.md"
-        )
+        named = ", ".join(f"{name}{_meant(name, known)}" for name in unknown)
+        raise UsageError(f"--config {path}: unknown setting {named}; see docs/reference/settings.md")
     return values
+
+
+def check_dotenv(path: Path, known: set[str]) -> list[str]:
+    """What is odd in a `.env` file: each name that is nearly that of a setting, with its line.
+
+    Other names are left alone, since the file may serve other programs too. Raises `UsageError` for a line
+    that is no NAME=value, and for a file that cannot be read.
+    """
+    if not path.is_file():
+        return []
+    try:
+        bindings = list(parse_stream(StringIO(path.read_text("utf-8"))))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; make it readable, or move it away") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text (byte {error.start}); write it anew as UTF-8") from None
+    odd = []
+    for binding in bindings:
+        text = binding.original.string
+        line = binding.original.line + len(text) - len(text.lstrip("\r\n"))
+        name = (binding.key or "").lower()
+        if binding.error or (binding.value is None and name in known):
+            raise UsageError(f"{path}, line {line}: not NAME=value; mend the line, or begin it with #")
+        meant = _meant(name, known)
+        if name not in known and meant:
+            odd.append(f"{path}, line {line}: {binding.key} is no setting and does nothing{meant}")
+    return odd
+
+
+def _meant(name: str, known: set[str]) -> str:
+    near = get_close_matches(name, known, n=1, cutoff=0.8)
+    return f" (did you mean {near[0].upper()}?)" if near else ""

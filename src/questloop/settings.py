@@ -7,7 +7,9 @@ either case works.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from questloop.errors import UsageError
+from questloop.errors import UsageError, message_of
 from questloop.redaction import shown
 from questloop.setting_types import FRAMES_PER_SECOND as FRAMES_PER_SECOND
 from questloop.setting_types import LEARNS as LEARNS
@@ -33,6 +35,7 @@ from questloop.setting_types import (
     Observation,
     Placement,
     SettingsGroup,
+    check_dotenv,
     lower_values,
     no_service_link,
     read_toml,
@@ -345,6 +348,8 @@ def load(
     A flag that is None was not given. Raises `UsageError` naming the variable, its value and what is allowed.
     """
     file = read_toml(config, known_names()) if config is not None else {}
+    for odd in check_dotenv(Path(".env"), known_names() | secret_names()):
+        _warn(odd)
     token = lower_values.set({**(defaults or {}), **file})
     try:
         return Settings(**{key: value for key, value in (flags or {}).items() if value is not None})
@@ -352,6 +357,12 @@ def load(
         raise UsageError(_describe(error)) from None
     finally:
         lower_values.reset(token)
+
+
+@cache
+def _warn(line: str) -> None:
+    """Once per process, however often settings are read."""
+    print(f"warning: {line}", file=sys.stderr)
 
 
 def known_names() -> set[str]:
@@ -363,7 +374,7 @@ def _describe(error: ValidationError) -> str:
     problems = []
     for item in error.errors():
         name = ".".join(str(part) for part in item["loc"][:1]).upper()
-        says = item["msg"].removeprefix("Value error, ")
+        says = message_of(item)
         problems.append(f"{name}{_quoted(name, item['input'])}: {says}" if name else says)
     return "; ".join(dict.fromkeys(problems))
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from questloop.episodes.files import decode_observations, encode_observations
 from questloop.episodes.trace import Floats, Trace
-from questloop.errors import BadDataError
+from questloop.errors import BadDataError, message_of
 from questloop.game.columns import Columns, Masks
 from questloop.game.profile import Profile
 from questloop.game.state import decode_all
@@ -191,4 +191,4 @@ def _parse(line: bytes, where: str) -> GameCell:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise BadDataError(f"{where}: {place + ': ' if place else ''}{first['msg']}") from None
+        raise BadDataError(f"{where}: {place + ': ' if place else ''}{message_of(first)}") from None

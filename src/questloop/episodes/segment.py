@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from questloop.episodes.takeover import Takeover
 from questloop.episodes.trace import Bytes, EpisodeStart, Floats
-from questloop.errors import BadDataError
+from questloop.errors import BadDataError, message_of
 from questloop.game.screen import Screen
 from questloop.storage.keys import EpisodeId, SegmentId
 from questloop.storage.schema import NEWEST, SchemaVersion
@@ -198,7 +198,7 @@ def _parse(kind: type[_Doc], data: bytes, key: str) -> _Doc:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise BadDataError(f"{key}: {place + ': ' if place else ''}{first['msg']}") from None
+        raise BadDataError(f"{key}: {place + ': ' if place else ''}{message_of(first)}") from None
 
 
 def milestone_names(mask: int, names: tuple[str, ...]) -> tuple[str, ...]:

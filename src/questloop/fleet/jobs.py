@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sqlalchemy import Select, insert, select, update
 from sqlalchemy.orm import Session
 
-from questloop.errors import UsageError
+from questloop.errors import UsageError, message_of
 from questloop.fleet import environment
 from questloop.fleet.database import Database, now
 from questloop.fleet.models import Attempt, Job, JobEvent, storable
@@ -131,7 +131,7 @@ def _problem(item: Any) -> str:
     field = ".".join(map(str, item["loc"])) or "job"
     if item["type"] == "extra_forbidden":
         return f"{field}: no such field; there are {', '.join(JobRequest.model_fields)}"
-    return f"{field}: {item['msg']}"
+    return f"{field}: {message_of(item)}"
 
 
 def submit(db: Database, request: JobRequest) -> str:

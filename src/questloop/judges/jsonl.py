@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from questloop.errors import BadDataError
+from questloop.errors import BadDataError, message_of
 
 _Line = TypeVar("_Line", bound=BaseModel)
 
@@ -26,5 +26,5 @@ def from_jsonl(model: type[_Line], data: bytes, where: str, remedy: str) -> list
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise BadDataError(f"{where} line {number}: {place}: {first['msg']}; {remedy}") from None
+            raise BadDataError(f"{where} line {number}: {place}: {message_of(first)}; {remedy}") from None
     return found

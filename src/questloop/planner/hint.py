@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from questloop.errors import message_of
 from questloop.game.profile import Profile
 from questloop.planner.plan import HEADINGS, Column, Heading, InvalidPlan, Row
 from questloop.planner.room import SIDES, Place
@@ -64,7 +65,7 @@ def parse_hint(document: Any) -> Hint:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise InvalidPlan(f"{place or 'hint'}: {first['msg']}") from None
+        raise InvalidPlan(f"{place or 'hint'}: {message_of(first)}") from None
 
 
 def hint_schema() -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from questloop.errors import message_of
 from questloop.planner.room import Direction
 
 MAX_MACROS = 32
@@ -105,7 +106,7 @@ def parse_plan(document: Any) -> Plan:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise InvalidPlan(f"{place or 'plan'}: {first['msg']}") from None
+        raise InvalidPlan(f"{place or 'plan'}: {message_of(first)}") from None
 
 
 def in_words(macro: Macro) -> str:

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from questloop.errors import message_of
+
 DIGEST = "digest"
 
 Document = TypeVar("Document", bound=BaseModel)
@@ -50,7 +52,7 @@ def reason_of(error: ValueError) -> str:
         return str(error)
     first = found()[0]
     place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else str(first["msg"])
+    return f"{place}: {message_of(first)}" if place else message_of(first)
 
 
 def _digest(fields: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from questloop.errors import BadDataError, QuestloopError
+from questloop.errors import BadDataError, QuestloopError, message_of
 from questloop.settings import Settings
 from questloop.storage.store import NotFound, Store
 from questloop.web.labels import Labelling, label_pages
@@ -79,7 +79,7 @@ def _answer_errors(app: FastAPI, draw: Templates) -> None:
     @app.exception_handler(RequestValidationError)
     async def senseless(request: Request, error: RequestValidationError) -> HTMLResponse:
         first = error.errors()[0]
-        return draw("error.html", 422, message=f"{first['loc'][-1]}: {first['msg']}")
+        return draw("error.html", 422, message=f"{first['loc'][-1]}: {message_of(first)}")
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> HTMLResponse:
