@@ -12,6 +12,7 @@ from questloop.pipeline.audit import audit_run, rewind
 from questloop.storage import keys
 from questloop.storage.commit import read_commit
 from questloop.storage.keys import Stage
+from questloop.storage.sealed import DIGEST
 from questloop.storage.lease import Lease
 from questloop.storage.store import open_store, sha256_hex
 
@@ -25,21 +26,31 @@ def run(finished_run, tmp_path):
 
 
 def rewrite(store, key, change):
-    """Change a document, and the commit that lists it to match: hashes are right, only the content is not."""
+    """Change a document, and the commit that lists it to match: hashes are right, only the content is not.
+
+    What seals itself loses its digest, as documents of earlier releases have none.
+    """
     data = change(store.get(key))
     store.put(key, data)
     for epoch in (0, 1):
         for stage in Stage:
             place = keys.commit(epoch, stage)
-            commit = json.loads(store.get(place))
+            commit = unsealed(store.get(place))
             for item in commit["objects"]:
                 if item["key"] == key:
                     item |= {"sha256": sha256_hex(data), "size": len(data)}
             store.put(place, json.dumps(commit).encode())
 
 
+def unsealed(data):
+    """A document without the digest of itself."""
+    document = json.loads(data)
+    document.pop(DIGEST, None)
+    return document
+
+
 def edit(**changed):
-    return lambda data: json.dumps(json.loads(data) | changed).encode()
+    return lambda data: json.dumps(unsealed(data) | changed).encode()
 
 
 def edit_lines(**changed):
@@ -48,7 +59,7 @@ def edit_lines(**changed):
 
 def edit_info(**changed):
     def change(data):
-        document = json.loads(data)
+        document = unsealed(data)
         return json.dumps(document | {"info": document["info"] | changed}).encode()
 
     return change
