@@ -12,8 +12,8 @@ from questloop.pipeline.audit import audit_run, rewind
 from questloop.storage import keys
 from questloop.storage.commit import read_commit
 from questloop.storage.keys import Stage
-from questloop.storage.sealed import DIGEST
 from questloop.storage.lease import Lease
+from questloop.storage.sealed import DIGEST
 from questloop.storage.store import open_store, sha256_hex
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

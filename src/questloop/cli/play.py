@@ -55,19 +55,17 @@ def play(
         questloop play --guide
     """
     from questloop import settings
-    from questloop.episodes.run import read_run
     from questloop.game.emulator import Emulator
     from questloop.game.input_script import load_inputs
     from questloop.game.input_script import steps as divided
     from questloop.game.profiles import profile_for
     from questloop.game.rom import Rom
-    from questloop.storage.store import open_store
 
     if len([way for way in (checkpoint, script, window) if way]) > 1:
         raise UsageError("play takes one of --store, --script and --window")
     game = settings.load(flags={"rom_path": rom, "start_states": start_states}).game
     if checkpoint:
-        game = game.model_copy(update={"frame_skip": read_run(open_store(checkpoint)).frame_skip})
+        game = game.model_copy(update={"frame_skip": _frames_per_step(checkpoint, game.frame_skip)})
     loaded = Rom.load(game.rom_path)
     profile = profile_for(loaded, game.guide, game.game_profile)
     if guide:
@@ -121,6 +119,16 @@ def _beginning(rom: Rom, profile: Profile, where: str | None, name: str | None) 
         return None
     starts = load_start_states(rom, profile, where, milestones=name is not None)
     return (starts.named(name) if name else starts.states[0]).state
+
+
+def _frames_per_step(url: str, otherwise: int) -> int:
+    """What the run of a store was played with."""
+    from questloop.episodes.run import read_run
+    from questloop.storage import keys
+    from questloop.storage.store import open_store
+
+    store = open_store(url)
+    return read_run(store).frame_skip if store.exists(keys.run()) else otherwise
 
 
 def _random(steps: int, seed: int, frames: int) -> Iterator[Input]:
