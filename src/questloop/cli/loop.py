@@ -27,7 +27,7 @@ DEMO: dict[str, Any] = LEARNS | {
     "episode_length": 400,
     "envs_per_worker": 16,
     "export_segments_per_epoch": 200,
-    "judge_budget": 160,
+    "judge_budget": 40,
 }
 """What the demo sets unless the environment or a flag does: two short epochs that end episodes."""
 

@@ -22,10 +22,10 @@ NEVER_MOVED = 1e6
 MAX_STEPS = 600
 CHECK_EVERY = 20
 PATIENCE = 5
-SEGMENTS_PER_STEP = 512
+SEGMENTS_PER_STEP = 128
 POINTS_PER_STEP = 8
 END_POINTS = 3
-PAIRS_PER_STEP = 4096
+PAIRS_PER_STEP = 512
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,10 @@ def _batch(
     """Some of the segments, and the indices of the comparisons among them."""
     pairs = np.arange(len(learned))
     if len(segments) > SEGMENTS_PER_STEP:
+        drawn = np.zeros(segments.max() + 1, np.bool_)
         segments = rng.choice(segments, SEGMENTS_PER_STEP, replace=False)
-        pairs = np.flatnonzero(np.isin(learned.a, segments) & np.isin(learned.b, segments))
+        drawn[segments] = True
+        pairs = np.flatnonzero(drawn[learned.a] & drawn[learned.b])
     if len(pairs) > PAIRS_PER_STEP:
         pairs = rng.choice(pairs, PAIRS_PER_STEP, replace=False)
     return torch.from_numpy(segments), torch.from_numpy(pairs)
