@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,15 @@ from hypothesis import strategies as st
 
 from questloop.errors import BadDataError
 from questloop.grpo.data import load_rows
-from questloop.grpo.judge_data import OutcomeSegment, Task, build, sample_pairs, split_by_episode
+from questloop.grpo.judge_data import (
+    STATE_TASKS,
+    JudgedState,
+    OutcomeSegment,
+    Task,
+    build,
+    sample_pairs,
+    split_by_episode,
+)
 from questloop.grpo.rewards import BUILTIN_REWARDS
 
 
@@ -19,6 +28,49 @@ def segments(episodes=12, each=6):
         for e in range(episodes)
         for s in range(each)
     ]
+
+
+def states(episodes=12, each=5):
+    return [
+        JudgedState(f"c{e}-{s}", f"e{e}", f"State of the game.\n{e} {s}", score=(e * each + s) / 60)
+        for e in range(episodes)
+        for s in range(each)
+    ]
+
+
+def test_questions_about_states_follow_their_scores_and_the_split_of_their_episodes():
+    dataset = build(segments(), (Task.PAIR, *STATE_TASKS), seed=0, states=states())
+    score = {state.cell_id: state.score for state in states()}
+    trained, tested = (
+        {e for row in rows for e in row["episodes"]} for rows in (dataset.train, dataset.held_out)
+    )
+    assert not trained & tested
+    for rows in (dataset.train, dataset.held_out):
+        nearer = [row for row in rows if row["task"] == Task.NEARER]
+        answers = [row["answer"] for row in nearer]
+        assert 0.4 < answers.count("A") / len(answers) < 0.6
+        for row in nearer:
+            a, b = (score[name] for name in row["segments"])
+            assert row["answer"] == ("A" if a > b else "B")
+        for row in rows:
+            if row["task"] == Task.FAR:
+                assert row["answer"] == str(int(10 * score[row["segments"][0]]))
+                assert row["labels"] == list("0123456789")
+    assert dataset.about["states"] == {
+        "train": len({s.cell_id for s in states() if s.episode_id in trained}),
+        "held_out": len({s.cell_id for s in states() if s.episode_id in tested}),
+    }
+
+
+def test_questions_about_states_alone_need_no_segments():
+    dataset = build([], STATE_TASKS, seed=0, states=states())
+    assert {row["task"] for row in dataset.train} == set(STATE_TASKS)
+
+
+def test_states_that_are_all_alike_teach_nothing():
+    alike = [replace(state, score=0.5) for state in states()]
+    with pytest.raises(BadDataError, match="no two judged cells that differ"):
+        build(segments(), STATE_TASKS, seed=0, states=alike)
 
 
 @given(st.integers(2, 30), st.integers(0, 5), st.floats(0.05, 0.95))
@@ -46,7 +98,7 @@ def test_pairs_differ_in_outcome_and_none_comes_twice():
 
 
 def test_questions_of_every_task():
-    dataset = build(segments(), tuple(Task), held_out_pairs=50, seed=0)
+    dataset = build(segments(), tuple(Task), held_out_pairs=50, seed=0, states=states())
     for rows in (dataset.train, dataset.held_out):
         by_task = {task: [row for row in rows if row["task"] == task] for task in Task}
         answers = [row["answer"] for row in by_task[Task.PAIR]]

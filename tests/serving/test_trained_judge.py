@@ -55,6 +55,21 @@ def test_a_segment_gets_the_probability_of_a_milestone(judge, model):
     assert model.asked[0]["messages"][1]["content"] == "Segment of 300 steps, 0 to 299."
 
 
+def test_a_state_gets_the_tenths_that_are_likely(judge, model):
+    model.likely = {"2": 0.3, "3": 0.1, "x": 0.5}
+    text = "State of the game.\nReached: nothing"
+    assert judge(request(text))["overall"] == pytest.approx((0.75 * 2.5 + 0.25 * 3.5) / 10)
+    assert "tenths" in model.asked[0]["messages"][0]["content"]
+    assert model.asked[0]["messages"][1]["content"] == text
+
+
+def test_two_states_are_asked_which_is_nearer(judge, model):
+    first, second = "State of the game.\nReached: sword_1", "State of the game.\nReached: nothing"
+    assert judge(request(f"A:\n{first}\n{SEPARATOR}{second}"))["overall"] == 0.75
+    assert "nearer" in model.asked[0]["messages"][0]["content"]
+    assert model.asked[0]["messages"][1]["content"] == f"A:\n{first}\n\nB:\n{second}"
+
+
 def test_a_pair_is_asked_as_in_training(judge, model):
     assert judge(request(f"A:\nfirst\n{SEPARATOR}second"))["overall"] == 0.75
     assert model.asked[0]["messages"][1]["content"] == "A:\nfirst\n\nB:\nsecond"

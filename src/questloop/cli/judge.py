@@ -189,7 +189,8 @@ def export(
         list[int] | None, typer.Option("--epoch", help="epochs to take; unset: every committed one")
     ] = None,
     tasks: Annotated[
-        list[str] | None, typer.Option("--task", help="pair, milestone or band; unset: the first two")
+        list[str] | None,
+        typer.Option("--task", help="pair, milestone, band, nearer or far; unset: all but band"),
     ] = None,
     pairs: Annotated[int, typer.Option(min=1, help="most pairs to train on")] = 4000,
     held_out: Annotated[float, typer.Option(min=0.01, max=0.99, help="share of episodes held out")] = 0.25,
@@ -199,7 +200,10 @@ def export(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a dataset that teaches a judge, from segments whose outcome is known, split by episode.
+    """Write a dataset that teaches a judge, split by episode.
+
+    Questions about segments are answered by what followed, those about states (nearer, far) by what the
+    judges of the run's cells said, who read the game's guide.
 
     Examples:
 
@@ -212,24 +216,31 @@ def export(
     from questloop.episodes.reader import SegmentReader
     from questloop.errors import UsageError
     from questloop.grpo.judge_data import Task, build
+    from questloop.pipeline.judged_states import judged_states
     from questloop.pipeline.outcome_segments import outcome_segments
     from questloop.storage.commit import committed_epochs
     from questloop.storage.keys import Stage
     from questloop.storage.store import open_existing_store
 
-    asked = tasks or [Task.PAIR, Task.MILESTONE]
+    asked = tasks or [Task.PAIR, Task.MILESTONE, Task.NEARER, Task.FAR]
     unknown = sorted(set(asked) - set(Task))
     if unknown:
         raise UsageError(f"--task {' '.join(unknown)}: choose from {', '.join(Task)}")
-    where = open_existing_store(settings_module.load(config, {"store_url": store_of(place, store)}).store)
+    settings = settings_module.load(config, {"store_url": store_of(place, store)})
+    where = open_existing_store(settings.store)
     chosen = epochs or list(committed_epochs(where, Stage.ROLLOUTS))
     segments = list(outcome_segments(SegmentReader(where), chosen))
-    dataset = build(segments, [Task(task) for task in asked], held_out, pairs=pairs, seed=seed)
+    states = judged_states(where, chosen, settings)
+    if not tasks and not states:  # cells were not judged
+        asked = [Task.PAIR, Task.MILESTONE]
+    wanted = [Task(task) for task in asked]
+    dataset = build(segments, wanted, held_out, pairs=pairs, seed=seed, states=states)
     dataset.write(out)
     if as_json:
         typer.echo(json.dumps({"out": str(out), "epochs": chosen, **dataset.about}))
         return
-    typer.echo(f"{len(segments)} segments with known outcomes of {len(chosen)} epochs")
+    found = f"{len(segments)} segments with known outcomes and {len(states)} judged states"
+    typer.echo(f"{found} of {len(chosen)} epochs")
     typer.echo(f"{len(dataset.train)} questions to train on, {len(dataset.held_out)} held out, in {out}")
 
 

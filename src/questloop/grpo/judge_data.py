@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from questloop.errors import BadDataError
 from questloop.grpo.data import Row
-from questloop.grpo.judge_rewards import BAND_LABELS, MILESTONE_LABELS, PAIR_LABELS
+from questloop.grpo.judge_rewards import BAND_LABELS, FAR_LABELS, MILESTONE_LABELS, PAIR_LABELS
 from questloop.grpo.judge_text import condense
 
 
@@ -29,6 +29,12 @@ class Task(StrEnum):
     PAIR = "pair"  # which of two segments went further
     MILESTONE = "milestone"  # whether a new milestone followed
     BAND = "band"  # how far the play went on afterwards, in four bands
+    NEARER = "nearer"  # which of two states is nearer to the end of the quest
+    FAR = "far"  # how far along the quest a state is, in tenths
+
+
+STATE_TASKS = (Task.NEARER, Task.FAR)
+"""what judges of states are asked; the others are about segments"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,18 @@ class OutcomeSegment:
     """whether a new milestone followed soon"""
     progress: float | None = None
     """how far the play went on afterwards; only its order matters, and only bands need it"""
+
+
+@dataclass(frozen=True)
+class JudgedState:
+    """A state with its score: what another judge, who read the game's guide, said of it."""
+
+    cell_id: str
+    episode_id: str
+    """that in which it was first seen; its own id where nobody played it"""
+    text: str
+    score: float
+    """how far along the quest, 0 to 1"""
 
 
 @dataclass(frozen=True)
@@ -69,18 +87,29 @@ _SYSTEM = {
     Task.MILESTONE: f"{_OPENING} Will a new milestone follow soon after this segment? Answer yes or no.",
     Task.BAND: f"{_OPENING} How far will the play go on after this segment? "
     "Answer none, little, some or much.",
+    Task.NEARER: "You judge states of a Game Boy adventure. Which of the two, A or B, is nearer to the end "
+    "of the quest? Answer A or B.",
+    Task.FAR: "You judge states of a Game Boy adventure. How many tenths of the quest are done? "
+    "Answer 0 to 9.",
 }
-LABELS = {Task.PAIR: PAIR_LABELS, Task.MILESTONE: MILESTONE_LABELS, Task.BAND: BAND_LABELS}
+LABELS = {
+    Task.PAIR: PAIR_LABELS,
+    Task.MILESTONE: MILESTONE_LABELS,
+    Task.BAND: BAND_LABELS,
+    Task.NEARER: PAIR_LABELS,
+    Task.FAR: FAR_LABELS,
+}
+_OF_TWO = (Task.PAIR, Task.NEARER)
 
 
 def prompt(task: Task, *texts: str) -> list[dict[str, str]]:
-    """The messages of a question about one segment, or two for a pair; summaries are condensed.
+    """The messages of a question about one segment or state, or two for a pair; summaries are condensed.
 
     >>> prompt(Task.PAIR, "first", "second")[1]["content"]
     'A:\\nfirst\\n\\nB:\\nsecond'
     """
     shown = [condense(text) for text in texts]
-    content = f"A:\n{shown[0]}\n\nB:\n{shown[1]}" if task is Task.PAIR else shown[0]
+    content = f"A:\n{shown[0]}\n\nB:\n{shown[1]}" if task in _OF_TWO else shown[0]
     return [{"role": "system", "content": _SYSTEM[task]}, {"role": "user", "content": content}]
 
 
@@ -91,24 +120,38 @@ def build(
     pairs: int = 4000,
     held_out_pairs: int = 600,
     seed: int = 0,
+    states: Sequence[JudgedState] = (),
 ) -> JudgeDataset:
-    """Make questions of `segments`: at most `pairs` and `held_out_pairs` of them in pairs.
+    """Make questions of `segments` and `states`: at most `pairs` and `held_out_pairs` of each in pairs.
 
     Raises `BadDataError` saying what is missing where a split has no two different outcomes.
     """
-    train, held_out = split_by_episode(segments, held_out_fraction, seed)
+    of_segments = [task for task in tasks if task not in STATE_TASKS]
+    of_states = [task for task in tasks if task in STATE_TASKS]
+    held_out_ids = _held_out([*segments, *states], held_out_fraction, seed)
+    train, held_out = _parted(segments, held_out_ids)
+    known, unseen = _parted(states, held_out_ids)
     edges = _band_edges(train) if Task.BAND in tasks else ()
     rng = random.Random(seed)
     splits = {}
-    for name, part, limit in (("train", train, pairs), ("held_out", held_out, held_out_pairs)):
-        _check_outcomes(name, part)
-        splits[name] = questions(part, tasks, limit, rng, edges)
+    for name, part, some, limit in (
+        ("train", train, known, pairs),
+        ("held_out", held_out, unseen, held_out_pairs),
+    ):
+        if of_segments:
+            _check_outcomes(name, part)
+        if of_states and len({state.score for state in some}) < 2:
+            raise BadDataError(f"the {name} split has no two judged cells that differ: judge more of them")
+        rows = questions(part, of_segments, limit, rng, edges) + state_questions(some, of_states, limit, rng)
+        rng.shuffle(rows)
+        splits[name] = rows
     about = {
         "schema_version": 1,
         "seed": seed,
         "tasks": [task.value for task in tasks],
         "band_edges": list(edges),
         "segments": {"train": len(train), "held_out": len(held_out)},
+        "states": {"train": len(known), "held_out": len(unseen)},
         "episodes": {"train": _episodes(train), "held_out": _episodes(held_out)},
         "followed_by_a_milestone": {
             "train": sum(segment.outcome for segment in train),
@@ -132,19 +175,48 @@ def questions(
     return rows
 
 
+def state_questions(
+    states: Sequence[JudgedState], tasks: Sequence[Task], pairs: int, rng: random.Random
+) -> list[Row]:
+    """Questions about all of `states`, at most `pairs` of them in pairs, the nearer one as often A as B."""
+    rows = []
+    if Task.FAR in tasks:
+        rows += [_row(Task.FAR, (state,), FAR_LABELS[min(int(10 * state.score), 9)]) for state in states]
+    if Task.NEARER in tasks:
+        order = sorted(states, key=lambda state: (state.score, state.cell_id))
+        for number in range(pairs):
+            a, b = sorted(rng.sample(range(len(order)), 2))
+            behind, ahead = order[a], order[b]
+            if behind.score == ahead.score:
+                continue
+            shown = (behind, ahead) if number % 2 else (ahead, behind)
+            rows.append(_row(Task.NEARER, shown, PAIR_LABELS[number % 2]))
+    return rows
+
+
 def split_by_episode(
     segments: Sequence[OutcomeSegment], held_out_fraction: float, seed: int
 ) -> tuple[list[OutcomeSegment], list[OutcomeSegment]]:
     """Split so that every episode is on one side; which is decided by its id and the seed alone."""
+    return _parted(segments, _held_out(segments, held_out_fraction, seed))
+
+
+_Item = TypeVar("_Item", OutcomeSegment, JudgedState)
+
+
+def _parted(items: Sequence[_Item], held_out: set[str]) -> tuple[list[_Item], list[_Item]]:
+    train = [item for item in items if item.episode_id not in held_out]
+    return train, [item for item in items if item.episode_id in held_out]
+
+
+def _held_out(items: Sequence[OutcomeSegment | JudgedState], held_out_fraction: float, seed: int) -> set[str]:
     if not 0 < held_out_fraction < 1:
         raise ValueError(f"held_out_fraction {held_out_fraction} is not between 0 and 1")
-    episodes = sorted({segment.episode_id for segment in segments}, key=lambda episode: _rank(episode, seed))
+    episodes = sorted({item.episode_id for item in items}, key=lambda episode: _rank(episode, seed))
     if len(episodes) < 2:
         raise BadDataError(f"{len(episodes)} episode(s) with known outcomes: holding one out needs 2 or more")
     count = min(len(episodes) - 1, max(1, round(held_out_fraction * len(episodes))))
-    chosen = set(episodes[:count])
-    train = [segment for segment in segments if segment.episode_id not in chosen]
-    return train, [segment for segment in segments if segment.episode_id in chosen]
+    return set(episodes[:count])
 
 
 def sample_pairs(
@@ -179,14 +251,15 @@ def _pair_row(better: OutcomeSegment, worse: OutcomeSegment, first: bool) -> Row
     return _row(Task.PAIR, shown, PAIR_LABELS[0 if first else 1])
 
 
-def _row(task: Task, segments: Sequence[OutcomeSegment], answer: str) -> Row:
+def _row(task: Task, shown: Sequence[OutcomeSegment | JudgedState], answer: str) -> Row:
+    ids = [item.segment_id if isinstance(item, OutcomeSegment) else item.cell_id for item in shown]
     return {
-        "prompt": prompt(task, *(segment.text for segment in segments)),
+        "prompt": prompt(task, *(item.text for item in shown)),
         "answer": answer,
         "labels": list(LABELS[task]),
         "task": task.value,
-        "segments": [segment.segment_id for segment in segments],
-        "episodes": [segment.episode_id for segment in segments],
+        "segments": ids,
+        "episodes": [item.episode_id for item in shown],
     }
 
 

@@ -10,6 +10,7 @@ from questloop.grpo.text import Completion, RewardFunction, text_of
 PAIR_LABELS = ("A", "B")
 BAND_LABELS = ("none", "little", "some", "much")
 MILESTONE_LABELS = ("yes", "no")
+FAR_LABELS = tuple("0123456789")  # tenths of the quest
 
 
 def verdict(completion: Completion, labels: Sequence[str]) -> str | None:
