@@ -62,18 +62,25 @@ def test_many_lookers_cost_the_store_one_listing(store):
     assert counted.asked["list"] == 2 * first
 
 
+def commit_scores(store, data):
+    """Put scores of epoch 0, and a commit that lists them as they are."""
+    info = RunBook(store).info(0, Stage.EVALUATE)
+    store.delete([keys.commit(0, Stage.EVALUATE)])
+    commit_stage(store, 0, Stage.EVALUATE, 2, [store.put(keys.scores(0), data)], info)
+
+
 def test_scores_are_parsed_line_by_line_and_are_those_of_the_file(store):
     found = RunBook(store).scores(0)
     every = read_scores(store, 0)
     assert dict(found) == {line.segment_id: line for line in every}
     key, broken = keys.scores(0), every[0].segment_id
     lines = store.get(key).splitlines(keepends=True)
-    store.put(key, b"".join([lines[0].replace(b'"epoch":0', b'"epoch":"x"'), *lines[1:]]))
+    commit_scores(store, b"".join([lines[0].replace(b'"epoch":0', b'"epoch":"x"'), *lines[1:]]))
     found = RunBook(store).scores(0)
     assert found[every[1].segment_id] == every[1]
     with pytest.raises(BadDataError, match=r"scores\.jsonl line 1: epoch"):
         found[broken]
-    store.put(key, b"no score\n")
+    commit_scores(store, b"no score\n")
     with pytest.raises(BadDataError, match=r"scores\.jsonl line 1"):
         RunBook(store).scores(0)
 
