@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from questloop.storage import keys
@@ -44,7 +45,7 @@ def ray_cluster(dashboard_port, secrets):
     before = dict(os.environ)
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = str(ROOT / "src")
-    os.environ.update(secrets, RAY_USAGE_STATS_ENABLED="0")
+    os.environ.update(secrets, RAY_USAGE_STATS_ENABLED="0", QUESTLOOP_TEST_HEAD=str(dashboard_port))
     os.environ["RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT"] = "300"  # a busy machine
     cluster = Cluster(
         initialize_head=True,
@@ -84,6 +85,7 @@ def test_an_epoch_goes_on_after_its_head_was_killed_and_loses_nothing(s3_server,
             )
             assert wait_for_steps(store, driver), log.read_text()
             cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+            kill_what_runs_the_job(port)
         with ray_cluster(port, secrets):  # as the operator makes it again, with nothing of before
             printed, _ = driver.communicate(timeout=900)
     assert driver.returncode == 0, log.read_text()
@@ -106,6 +108,15 @@ def test_an_epoch_goes_on_after_its_head_was_killed_and_loses_nothing(s3_server,
     found = json.loads(verify.stdout)
     assert (found["ok"], found["duplicates"], found["missing"], found["bad_hashes"]) == (True, 0, 0, 0)
     assert found["segments"] == 24
+
+
+def kill_what_runs_the_job(dashboard_port):
+    """It ran beside the head, as in the head's pod, of which nothing is left."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            of_this_head = process.environ().get("QUESTLOOP_TEST_HEAD") == str(dashboard_port)
+            if of_this_head and "rollouts" in process.cmdline():
+                process.kill()
 
 
 def wait_for_steps(store, driver):

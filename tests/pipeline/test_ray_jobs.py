@@ -75,6 +75,13 @@ def test_retries_are_counted(drive):
     assert len(client.submitted) == 3
 
 
+def test_what_was_unavailable_gets_time_before_the_next_try(drive, monkeypatch):
+    waits = []
+    monkeypatch.setattr(ray_jobs.time, "sleep", waits.append)
+    drive(FakeClient([None, ExitCode.UNAVAILABLE, ExitCode.UNAVAILABLE, -9, 0]), retries=4)
+    assert waits == [0, 2 * ray_jobs.UNAVAILABLE_S, 4 * ray_jobs.UNAVAILABLE_S, 0]
+
+
 def test_a_running_job_is_taken_up(drive):
     client = FakeClient([0], {"zelda-train-epoch-3": Status(value="RUNNING")})
     (result,) = drive(client)

@@ -43,7 +43,8 @@ def rewind(store: Store, epoch: int, lease: Lease) -> list[str]:
     """Withdraw all that was committed from `epoch` on; the same command plays it again.
 
     Returns the commits' keys, the newest first: cut off at any point, what stands is whole. The objects stay
-    as orphans. Raises `BadDataError` where the checkpoint of the epoch before was retired.
+    as orphans, but for the records of judge passes: a pass over what is played again begins anew. Raises
+    `BadDataError` where the checkpoint of the epoch before was retired.
     """
     if epoch > 0 and store.exists(keys.retired(epoch - 1)):
         raise BadDataError(
@@ -58,6 +59,7 @@ def rewind(store: Store, epoch: int, lease: Lease) -> list[str]:
                 lease.check()
                 store.delete([key])
                 withdrawn.append(key)
+        store.delete([keys.judge_pass(number)])
     return withdrawn
 
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 POLL_S = 2.0
 PATIENCE_S = 180.0
 """How long a cluster may not answer: a head that is made again takes minutes."""
+UNAVAILABLE_S = 45.0
+"""The wait before a job is submitted again that could not reach what it needs, doubled each time. The last
+writer of a store may outlive its head by a minute, as Ray looks for a lost head that long."""
 
 
 _MISSING = "does not exist"
@@ -123,7 +126,9 @@ class EpochDriver:
                 return StageResult(epoch, job.stage, name, submitted)
             if not _may_succeed(details) or submitted > self._retries:
                 raise JobFailed(_why(name, details))
-            self._tell(f"{name}: {status.lower()}, submitting it again")
+            wait_s = _wait_s(details, submitted)
+            self._tell(f"{name}: {status.lower()}, submitting it again{f' in {wait_s:.0f} s' * (wait_s > 0)}")
+            time.sleep(wait_s)
             name = None
 
     def _submit(self, name: str, job: StageJob, epoch: int) -> str:
@@ -243,6 +248,13 @@ def _may_succeed(details: JobDetails | None) -> bool:
         return ExitCode(details.driver_exit_code).retryable
     except ValueError:  # killed by a signal, or its node is gone
         return True
+
+
+def _wait_s(details: JobDetails | None, tries: int) -> float:
+    """Seconds until the next try, after `tries` of them."""
+    if details is None or details.driver_exit_code != ExitCode.UNAVAILABLE:
+        return 0.0
+    return UNAVAILABLE_S * 2 ** max(0, tries - 1)
 
 
 def _why(name: str, details: JobDetails | None) -> str:
