@@ -1,13 +1,14 @@
 import io
 import json
 import threading
+import time
 
 import pytest
 from rich.console import Console
 
 from questloop.errors import UnavailableError
 from questloop.telemetry import progress
-from questloop.telemetry.progress import ProgressFile, progress_bar
+from questloop.telemetry.progress import ProgressFile, heartbeat, progress_bar, stage_progress
 
 
 class Clock:
@@ -121,3 +122,38 @@ def test_a_short_task_shows_no_bar():
     with progress_bar("verify", console=Console(file=out, force_terminal=True)) as tell:
         tell(1, 1)
     assert "verify" not in out.getvalue()
+
+
+def test_a_heart_beats_while_nothing_is_told_and_not_afterwards(monkeypatch):
+    monkeypatch.setattr(progress, "BEAT_S", 0.02)
+    beats = []
+    with heartbeat(beats.append):
+        deadline = time.monotonic() + 30
+        while len(beats) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    count = len(beats)
+    time.sleep(0.1)
+    assert 3 <= count == len(beats)
+    assert beats == sorted(beats)
+
+
+def test_a_stage_is_shown_by_lines_where_there_is_no_terminal(monkeypatch):
+    monkeypatch.setattr(progress, "BEAT_S", 0.02)
+    text = io.StringIO()
+    with stage_progress("epoch 0 train", "steps", Console(file=text)) as tell:
+        _wait_for("epoch 0 train, 0 s", text)
+        tell(1_024, 4_096)
+        _wait_for("epoch 0 train: 1,024 of 4,096 steps", text)
+
+
+def test_a_stage_is_shown_by_a_bar_from_the_first_moment_on_a_terminal():
+    text = io.StringIO()
+    with stage_progress("epoch 0 train", "steps", Console(file=text, force_terminal=True, width=80)):
+        _wait_for("epoch 0 train", text)
+
+
+def _wait_for(said, text):
+    deadline = time.monotonic() + 30
+    while said not in text.getvalue():
+        assert time.monotonic() < deadline, text.getvalue()
+        time.sleep(0.01)

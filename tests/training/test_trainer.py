@@ -159,7 +159,7 @@ def test_what_does_not_fit_together_is_told_before_anything_is_played(store, mon
     chosen = Settings(episode_length=40, epoch_steps=64, frame_skip=16)
     trainer, said = Trainer(chosen, store, game_world(chosen)), []
     trainer.layout = Layout(1, 8, 8)
-    monkeypatch.setattr(trainer, "_go_to", lambda plan: resumed)
+    monkeypatch.setattr(trainer, "_go_to", lambda plan, announce: resumed)
 
     def played(plan):
         raise InterruptedError

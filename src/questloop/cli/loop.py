@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from questloop import settings as settings_module
+from questloop.cli.loop_words import closing, dashboard_beside, opening
 from questloop.cli.options import (
     ConfigOption,
     EpochOption,
@@ -21,6 +23,10 @@ from questloop.cli.options import (
 )
 from questloop.errors import BadDataError
 from questloop.settings import LEARNS, Settings
+
+DashboardOption = Annotated[
+    bool, typer.Option("--dashboard", help="Serve the live page meanwhile, on this machine alone.")
+]
 
 DEMO: dict[str, Any] = LEARNS | {
     "epoch_steps": 81_920,
@@ -40,6 +46,7 @@ def demo(
     seed: SeedOption = None,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs to play.")] = 2,
     fresh: Annotated[bool, typer.Option(help="Delete what an earlier demo left in the store first.")] = False,
+    dashboard: DashboardOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train, judge, learn a reward model and train again, shaped by it, on the bundled game.
@@ -49,6 +56,7 @@ def demo(
     Examples:
 
         questloop demo
+        questloop demo --dashboard
         questloop demo --fresh --seed 1 --json
         questloop demo --store s3://questloop
     """
@@ -57,7 +65,7 @@ def demo(
     )
     if fresh:
         _clear(settings)
-    _run(settings, epochs, as_json)
+    _run(settings, epochs, as_json, dashboard)
 
 
 def pipeline(
@@ -66,6 +74,7 @@ def pipeline(
     epochs: Annotated[int | None, typer.Option(min=1, help="Stop after this many epochs.")] = None,
     hours: Annotated[float | None, typer.Option(help="RUN_HOURS")] = None,
     config: ConfigOption = None,
+    dashboard: DashboardOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the full loop for RUN_HOURS; resumes where it stopped.
@@ -76,7 +85,7 @@ def pipeline(
         ROM_PATH=zelda.gbc STORE_URL=s3://questloop questloop pipeline
     """
     settings = settings_module.load(config, {"store_url": store_of(place, store), "run_hours": hours}, LEARNS)
-    _run(settings, epochs, as_json)
+    _run(settings, epochs, as_json, dashboard)
 
 
 def rollouts(
@@ -205,13 +214,21 @@ def _print_walkthrough(settings: Settings, as_json: bool) -> None:
         print("  ".join(f"{name} {'not known' if value is None else value}" for name, value in each.items()))
 
 
-def _run(settings: Settings, epochs: int | None, as_json: bool) -> None:
+def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool) -> None:
     from rich.console import Console
 
-    from questloop.pipeline.display import print_table
-    from questloop.pipeline.loop import run_pipeline
+    from questloop.telemetry.progress import heartbeat
 
-    result = run_pipeline(settings, epochs)
+    for line in opening(settings, epochs, dashboard):
+        typer.echo(line, err=True)
+    with dashboard_beside(settings) if dashboard else nullcontext() as page:
+        if page:
+            typer.echo(page, err=True)
+        typer.echo("loading PyTorch and Ray", err=True)
+        with heartbeat(lambda seconds: typer.echo(f"  still loading, {seconds:.0f} s", err=True)):
+            from questloop.pipeline.display import print_table
+            from questloop.pipeline.loop import run_pipeline
+        result = run_pipeline(settings, epochs)
     if as_json:
         document = {
             "rows": [row.to_json() for row in result.rows],
@@ -226,6 +243,8 @@ def _run(settings: Settings, epochs: int | None, as_json: bool) -> None:
     console.print(
         f"\nreport  {result.report}\nstore   {result.store}\ntook    {result.seconds:.0f} s", highlight=False
     )
+    for line in closing(settings):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _demo_store() -> str | None:

@@ -16,7 +16,7 @@ from questloop.report.table import COLUMNS, LEGEND, Row, cells, rows
 from questloop.storage import keys
 from questloop.storage.keys import Stage
 from questloop.telemetry import logs
-from questloop.telemetry.progress import ProgressFile, Tell, progress_bar
+from questloop.telemetry.progress import ProgressFile, Tell, stage_progress
 from questloop.training.epoch_plan import EpochProgress
 
 _TITLES = {Stage.ROLLOUTS: "train", Stage.EVALUATE: "judge", Stage.REWARD_MODEL: "reward model"}
@@ -42,12 +42,19 @@ class Display:
         try:
             with (
                 logs.context(epoch=epoch, stage=stage.value),
-                progress_bar(title, _UNITS[stage], self._console) as tell,
+                stage_progress(title, _UNITS[stage], self._console) as tell,
             ):
                 yield StageDisplay(self, epoch, stage, tell)
         except Exception as error:
             self._file.error(f"{title}: {error}")
             raise
+
+    @contextmanager
+    def work(self, title: str, unit: str) -> Iterator[Tell]:
+        """Show what belongs to no stage while it runs."""
+        self.say(title)
+        with stage_progress(title, unit, self._console) as tell:
+            yield tell
 
     def epoch_done(self, epoch: int) -> None:
         """Take the epoch's row into `progress.json`."""

@@ -60,7 +60,8 @@ def run_pipeline(
             run_epoch(context, epoch, trainer, display)
             retire_epochs(context.store, settings.store.keep_epochs)
         display.finish()
-        report = write_report(context.store, settings)
+        with display.work("report", "parts") as tell:
+            report = write_report(context.store, settings, tell)
     return RunResult(rows(context.store), report, context.store.url, clock() - started)
 
 

@@ -29,6 +29,8 @@ Tell = Callable[[int, int], None]
 """Called with what is done and of how many."""
 
 SHOW_AFTER_S = 2.0
+BEAT_S = 4.0
+OFTEN_FOR_S = 60.0
 WRITE_EVERY_S = 2.0
 FLUSH_S = 5.0
 
@@ -36,8 +38,48 @@ log = get_logger(__name__)
 
 
 @contextmanager
-def progress_bar(title: str, unit: str = "", console: Console | None = None) -> Iterator[Tell]:
-    """A bar with rate and time left on standard error, once the task has taken 2 s.
+def heartbeat(beat: Callable[[float], None]) -> Iterator[None]:
+    """Call `beat` with the seconds so far while the block runs: every 4 s for a minute, then every minute."""
+    over, began = threading.Event(), time.monotonic()
+
+    def work() -> None:
+        while not over.wait(BEAT_S if time.monotonic() - began < OFTEN_FOR_S else OFTEN_FOR_S):
+            beat(time.monotonic() - began)
+
+    thread = threading.Thread(target=work, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def stage_progress(title: str, unit: str, console: Console) -> Iterator[Tell]:
+    """As `progress_bar`, but from the first moment, before anything is done.
+
+    Where the console is no terminal it is a line every few seconds, and after a minute one every minute.
+    """
+    if console.is_terminal:
+        with progress_bar(title, unit, console, at_once=True) as tell:
+            yield tell
+        return
+    at = ""
+
+    def tell_line(done: int, total: int) -> None:
+        nonlocal at
+        at = f": {done:,} of {total:,} {unit}"
+
+    with heartbeat(lambda seconds: console.print(f"  {title}{at}, {seconds:.0f} s", soft_wrap=True)):
+        yield tell_line
+
+
+@contextmanager
+def progress_bar(
+    title: str, unit: str = "", console: Console | None = None, at_once: bool = False
+) -> Iterator[Tell]:
+    """A bar with rate and time left on standard error, once the task has taken 2 s, or at once.
 
     Nothing is printed where standard error is no terminal.
     """
@@ -52,6 +94,8 @@ def progress_bar(title: str, unit: str = "", console: Console | None = None) -> 
     bars = Progress(*columns, console=console, disable=not console.is_terminal)
     task = bars.add_task(title, total=None)
     began = time.monotonic()
+    if at_once:
+        bars.start()
 
     def tell(done: int, total: int) -> None:
         bars.update(task, completed=done, total=total)

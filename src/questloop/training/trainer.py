@@ -77,7 +77,7 @@ class Trainer:
 
         `announce` is told before the first epoch that is trained what of the settings does not fit together.
         """
-        if not self._go_to(plan) and self.world.recording is not None:
+        if not self._go_to(plan, announce) and self.world.recording is not None:
             game, span = self.settings.game, plan.step_end - plan.step_start
             for line in misfits(game.frame_skip, game.episode_length, span, self.layout.slots):
                 announce(line)
@@ -134,7 +134,7 @@ class Trainer:
 
     # Beginning
 
-    def _go_to(self, plan: EpochPlan) -> bool:
+    def _go_to(self, plan: EpochPlan, announce: Callable[[str], None]) -> bool:
         """Be at the end of the epoch before the planned one: in memory, from the store, or at the start.
 
         Whether it was in memory."""
@@ -147,17 +147,20 @@ class Trainer:
         if self._algorithm is not None:
             self._exports.abort()
             self._algorithm.stop()
-        self._build(plan)
+        self._build(plan, announce)
         if checkpoint is not None:
             self._restore(plan, checkpoint)
         return False
 
-    def _build(self, plan: EpochPlan) -> None:
+    def _build(self, plan: EpochPlan, announce: Callable[[str], None]) -> None:
         before = ray.is_initialized()
+        if not before:
+            announce(f"starting Ray: {self.settings.training.ray_address or 'on this machine'}")
         self.layout: Layout = start_ray(self.settings.training)
         self._started_ray |= ray.is_initialized() and not before
         torch.set_num_threads(1)  # the learner has threads of its own
         logging.getLogger("ray.rllib").setLevel(logging.ERROR)
+        announce(f"starting {self.layout.slots} environments")
         config = quest_config(self.settings, self.world, self.layout, plan.seed)
         with quiet_stderr():
             self._algorithm = QuestPPO(config=config)

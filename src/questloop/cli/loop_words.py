@@ -1,0 +1,75 @@
+"""What `questloop demo` and `pipeline` say before they load anything large, and what to do when they end."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from questloop.errors import UnavailableError
+from questloop.settings import Settings
+
+DASHBOARD_PORT = 8500
+
+
+def opening(settings: Settings, epochs: int | None, dashboard: bool) -> list[str]:
+    """What runs, where, how it is watched and how it is stopped.
+
+    The store is opened and the ROM read first, so that what is wrong with them is all that is said.
+    """
+    from questloop.episodes.plain import counted
+    from questloop.game.rom import Rom
+    from questloop.storage.commit import committed_epochs
+    from questloop.storage.keys import Stage
+    from questloop.storage.store import open_store
+
+    store = open_store(settings.store)
+    store.check_space()
+    game = Rom.load(settings.game.rom_path).path.stem
+    known = len(committed_epochs(store, Stage.ROLLOUTS))
+    held = f"goes on after {counted(known, 'epoch')}" if known else "a new run"
+    length = f"{settings.loop.epoch_steps:,} steps"
+    most = "epochs" if epochs is None else counted(epochs, "epoch")
+    plan = f"{most} of {length}, for at most {settings.loop.run_hours:g} h"
+    lines = [
+        f"plays   {game}: {plan}; in each, agents play and learn, judges score, a reward model learns",
+        f"store   {store.url}: {held}",
+        "stop    Ctrl-C is safe: the same command goes on",
+    ]
+    return lines if dashboard else [*lines, f"watch   questloop dashboard {_named(settings)}"]
+
+
+def closing(settings: Settings) -> list[str]:
+    """What to do next, as commands."""
+    store = _named(settings)
+    return [
+        f"next    questloop dashboard {store}  # every epoch, segment and score, in the browser",
+        f"        questloop video {store}  # film the newest epoch's best episode",
+        f"        questloop report {store}  # write the report anew, with the film",
+    ]
+
+
+@contextmanager
+def dashboard_beside(settings: Settings) -> Iterator[str]:
+    """Serve the live page from a process of its own, on a free port; its line for a person."""
+    from questloop.serving.background import listen
+
+    try:
+        listener = listen(DASHBOARD_PORT)
+    except UnavailableError:
+        listener = listen(0)
+    port = listener.getsockname()[1]
+    listener.close()
+    command = [sys.executable, "-m", "questloop", "dashboard", settings.store.url, "--port", str(port)]
+    page = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        yield f"watch   http://127.0.0.1:{port}"
+    finally:
+        page.terminate()
+        page.wait()
+
+
+def _named(settings: Settings) -> str:
+    return shlex.quote(settings.store.url)

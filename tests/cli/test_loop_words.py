@@ -1,0 +1,96 @@
+"""What `demo` and `pipeline` say in the first second and at the end."""
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import httpx
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from questloop.cli import loop, loop_words
+from questloop.cli.app import app
+from questloop.episodes.run import open_run
+from questloop.pipeline import loop as pipeline_loop
+from questloop.settings import load
+from questloop.storage.commit import commit_stage
+from questloop.storage.keys import Stage
+from questloop.storage.store import open_store
+
+
+@pytest.mark.parametrize("command", ["demo", "pipeline"])
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_run_says_first_what_it_does_and_last_what_comes_next(tmp_path, monkeypatch, command, known):
+    folder = tmp_path / "a store"
+    store = open_store(str(folder))
+    for epoch in range(known):
+        commit_stage(store, epoch, Stage.ROLLOUTS, 1, [])
+    done = pipeline_loop.RunResult([], "report.html", str(folder), 1.0)
+    monkeypatch.setattr(pipeline_loop, "run_pipeline", lambda settings, epochs: done)
+    monkeypatch.setenv("EPOCH_STEPS", "4096")
+    result = CliRunner().invoke(app, [command, str(folder), "--epochs", "3"], catch_exceptions=False)
+    first = result.stderr
+    for said in ("mossgrove: 3 epochs of 4,096 steps", str(folder), "Ctrl-C is safe", "questloop dashboard"):
+        assert said in first
+    assert ("a new run" in first, "goes on after 1 epoch\n" in first) == (not known, bool(known))
+    for said in ("dashboard", "video", "report"):
+        assert f"questloop {said} '{folder}'" in result.stdout
+
+
+def test_the_first_words_come_before_ray_and_torch(tmp_path):
+    script = (
+        "import sys; from questloop.cli import app, loop_words; from questloop.settings import load;"
+        f"print(*loop_words.opening(load(flags={{'store_url': {str(tmp_path)!r}}}), 2, False), sep='\\n');"
+        "print({'ray', 'torch'} & set(sys.modules))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    command = [sys.executable, "-c", script]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert told.startswith("plays   mossgrove")
+    assert told.endswith("set()\n")
+
+
+def test_what_comes_next_are_commands_that_there_are(tmp_path):
+    commands = typer.main.get_command(app).commands
+    for line in loop_words.closing(load(flags={"store_url": str(tmp_path / "a b")})):
+        words = shlex.split(line.removeprefix("next"), comments=True)
+        assert words[0] == "questloop"
+        context = commands[words[1]].make_context(words[1], words[2:])
+        assert context.params["place"] == str(tmp_path / "a b")
+
+
+@pytest.mark.slow
+def test_the_live_page_is_served_beside_and_ends_with_the_run(tmp_path):
+    settings = load(flags={"store_url": str(tmp_path)})
+    open_run(open_store(str(tmp_path)), settings)
+    with loop_words.dashboard_beside(settings) as line:
+        url = line.split()[-1]
+        assert "Mossgrove" in _page(url)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)
+
+
+def _page(url):
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return httpx.get(url, timeout=30).text
+        except httpx.ConnectError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+@pytest.mark.parametrize("options", [[], ["--dashboard"]])
+def test_a_run_with_json_says_nothing_else_on_standard_output(tmp_path, monkeypatch, options):
+    done = pipeline_loop.RunResult([], "report.html", str(tmp_path), 1.0)
+    monkeypatch.setattr(pipeline_loop, "run_pipeline", lambda settings, epochs: done)
+    monkeypatch.setattr(loop, "dashboard_beside", lambda settings: nullcontext("watch   http://here"))
+    result = CliRunner().invoke(app, ["demo", str(tmp_path), "--json", *options], catch_exceptions=False)
+    assert result.stdout.startswith('{"rows"')
+    assert ("watch   http://here" in result.stderr) == bool(options)
