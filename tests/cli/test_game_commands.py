@@ -6,18 +6,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import ray
+from fastapi import FastAPI
 from PIL import Image
 
 from questloop.cli import app, doctor
 from questloop.env.observers import VECTOR
+from questloop.errors import UsageError
 from questloop.exit_codes import ExitCode
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
 from questloop.game.input_script import parse_inputs
 from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
+from questloop.serving.background import AppServer
+from questloop.settings import load
 from questloop.storage.store import open_store
 from questloop.training.checkpoint import Checkpoint, write_checkpoint
+from questloop.training.cluster import start_ray
 
 OPENING = "NOP 260\nSTART 8\nNOP 200\n"
 """Power-on to the first step, with frames to spare."""
@@ -215,3 +221,24 @@ def test_the_opening_is_kept_and_the_doctor_asks_for_it(run, monkeypatch):
     code, out, _ = run("doctor", "--steps", "400")
     assert code == ExitCode.DONE, out
     assert "ok    start states: start" in out
+
+
+def test_doctor_asks_the_dashboard_of_a_cluster_whether_it_takes_jobs(run, monkeypatch):
+    """An address of http:// is what `questloop epoch` is given."""
+    monkeypatch.setattr(doctor, "CHECKS", [check for check in doctor.CHECKS if check[0] == "ray"])
+    api = FastAPI()
+    versions = {"version": "4", "ray_version": ray.__version__, "ray_commit": "", "session_name": ""}
+    api.get("/api/version")(lambda: versions)
+    with AppServer(api) as server:
+        for address in (server.root_url, f"{server.root_url}/"):
+            monkeypatch.setenv("RAY_ADDRESS", address)
+            code, out, _ = run("doctor")
+            assert (code, out.split(" ", 1)[0]) == (ExitCode.DONE, "ok"), out
+    code, out, _ = run("doctor")
+    assert code == ExitCode.FAILED
+    assert "RAY_ADDRESS=http://127.0.0.1" in out
+
+
+def test_training_from_here_refuses_the_dashboards_address():
+    with pytest.raises(UsageError, match="questloop epoch"):
+        start_ray(load(flags={"ray_address": "http://127.0.0.1:8265"}).training)

@@ -147,7 +147,14 @@ def check_store(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
 
 
 def check_ray(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
-    """Ray starts on this machine, or RAY_ADDRESS answers."""
+    """Ray starts on this machine, or RAY_ADDRESS answers: a head's, or the dashboard's that takes jobs."""
+    address = settings.training.ray_address
+    if address and address.startswith(("http://", "https://")):
+        from questloop.pipeline.ray_jobs import connect
+
+        connect(address)
+        yield DoctorCheck("ray", True, f"{address} takes jobs, as `questloop epoch` submits them")
+        return
     import ray
 
     from questloop.training.cluster import start_ray

@@ -18,6 +18,7 @@ import torch
 
 import questloop
 from questloop.errors import UnavailableError, UsageError
+from questloop.redaction import shown
 from questloop.settings import TrainingSettings
 from questloop.training.autoscale import Layout, choose_layout, machine_cores, machine_memory_mb
 
@@ -97,6 +98,11 @@ def _own_signals() -> Iterator[None]:
 
 
 def _join(address: str) -> None:
+    if address.startswith(("http://", "https://")):
+        raise UsageError(
+            f"RAY_ADDRESS={shown(address)}: the dashboard's address, where `questloop epoch` submits "
+            "jobs; to train from here give the head's, such as 10.0.0.1:6379 or ray://10.0.0.1:10001"
+        )
     _knock(address)
     try:
         ray.init(address=address, runtime_env={"env_vars": _WORKER_ENV}, log_to_driver=False)
