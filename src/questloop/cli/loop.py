@@ -219,6 +219,10 @@ def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool)
 
     from questloop.telemetry.progress import heartbeat
 
+    if settings.training.learner_gpus:  # PyTorch is asked before a store is begun
+        from questloop.training.cluster import require_gpu
+
+        require_gpu(settings.training)
     for line in opening(settings, epochs, dashboard):
         typer.echo(line, err=True)
     with dashboard_beside(settings) if dashboard else nullcontext() as page:
