@@ -6,8 +6,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 # A file runs in one process, so that what its tests share is set up once; tests/conftest.py has the order.
 # A worker that dies ends the run: its file would be begun anew with the same end.
-# Output is not captured: two processes side by side were seen to lose the file that holds it (roadmap).
-PYTEST := $(BIN)/pytest --capture=no -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Where this is set every process compiles torch and Ray anew, which takes longer than what it runs.
 export PYTHONDONTWRITEBYTECODE =

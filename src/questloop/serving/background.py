@@ -45,8 +45,14 @@ class AppServer:
     def __enter__(self) -> Self:
         listener = listen(self._port)
         self.root_url = f"http://{HOST}:{listener.getsockname()[1]}"
+        # Its own logging configuration would close the log handlers of everybody else in the process.
         config = uvicorn.Config(
-            _guarded(self._app), log_level="warning", access_log=False, lifespan="off", ws="none"
+            _guarded(self._app),
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
         )
         self._server = Server(self._app, config)
         self._thread = threading.Thread(
