@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import create_engine, text
 
-from questloop.errors import QuestloopError
+from questloop.errors import QuestloopError, UsageError
 from questloop.fleet import claims, jobs, machines
 from questloop.fleet.claims import Claimed
 from questloop.fleet.database import Database, DatabaseUnavailable
@@ -184,3 +184,25 @@ def test_the_newest_revision_is_the_one_that_is_looked_for():
     config = Config()
     config.set_main_option("script_location", str(module.Path(module.__file__).parent / "migrations"))
     assert ScriptDirectory.from_config(config).get_current_head() == module.HEAD
+
+
+@pytest.mark.parametrize("url", ["sqlite+aiosqlite:///{}", "sqlite+pysqlcipher:///{}", "sqlite:///{}"])
+def test_the_driver_that_another_program_was_told_of_does_not_matter(tmp_path, url):
+    database = Database(url.format(tmp_path / "fleet.sqlite3"))
+    database.migrate()
+    add_vm(database, "vm", 1)
+    database.dispose()
+
+
+@pytest.mark.parametrize("driver", ["", "+asyncpg", "+psycopg2", "+pg8000"])
+@pytest.mark.parametrize("backend", ["postgres", "postgresql"])
+def test_postgresql_has_one_driver(backend, driver):
+    database = Database(f"{backend}{driver}://user@127.0.0.1:1/fleet")
+    assert database.engine.dialect.driver == "psycopg"
+    database.dispose()
+
+
+@pytest.mark.parametrize("url", ["mysql://u@h/d", "oracle+cx_oracle://u@h/d", "jdbc:postgresql://h/d", "x"])
+def test_a_database_that_is_none_of_ours_is_refused_in_one_line(url):
+    with pytest.raises(UsageError, match=r"^DATABASE_URL: [^\n]*; use sqlite:///file or postgresql://"):
+        Database(url)

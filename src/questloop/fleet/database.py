@@ -44,14 +44,22 @@ class DatabaseError(QuestloopError):
     """The database refused what it was asked, or its file is damaged."""
 
 
+_DRIVERS = {
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "sqlite": "sqlite",
+}
+
+
 class Database:
     """An engine and its sessions."""
 
     def __init__(self, url: str, pool_size: int = 8) -> None:
         try:
             parsed = make_url(url)
-            if parsed.drivername in ("postgresql", "postgres"):
-                parsed = parsed.set(drivername="postgresql+psycopg")
+            backend = parsed.drivername.partition("+")[0]
+            if backend in _DRIVERS:  # whatever driver another program was told to use
+                parsed = parsed.set(drivername=_DRIVERS[backend])
             options: dict[str, Any] = {
                 "pool_size": pool_size,
                 "max_overflow": pool_size,
@@ -66,7 +74,7 @@ class Database:
                 _make_private(Path(parsed.database))
                 options["connect_args"] = {"timeout": 30}
             self.engine = create_engine(parsed, **options)
-        except (ArgumentError, NoSuchModuleError, ValueError) as error:  # the last of a port that is none
+        except (ArgumentError, ImportError, NoSuchModuleError, ValueError) as error:  # the last: a bad port
             raise UsageError(
                 f"DATABASE_URL: {error}; use sqlite:///file or postgresql://user@host/database"
             ) from None
