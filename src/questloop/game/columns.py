@@ -117,3 +117,7 @@ class Columns:
         values["text_index"][:] = -1
         values["dungeon"][:] = -1
         return cls(**values)
+
+
+COLUMN_NAMES = frozenset(f.name for f in fields(Columns))
+"""Names of all columns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from questloop.game.columns import ROOM_COLS, ROOM_ROWS, Bytes, Columns
+from questloop.game.columns import COLUMN_NAMES, ROOM_COLS, ROOM_ROWS, Bytes, Columns
 from questloop.game.profiles.oracle_memory import DUNGEONS, ITEM_TREASURES, ITEMS, LEVELLED
 from questloop.game.tables import BYTES, ByteTable
 from questloop.game.taps import TapLayout
@@ -15,7 +15,7 @@ _DECIMAL = 10 * (BYTES >> 4) + (
 _IN_DUNGEON = BYTES < DUNGEONS
 _TEXT_BASE = 0x400
 
-# Name, tap, byte of the tap, and the value for each byte 0-255.
+# Name, tap, byte of the tap, and the value for each byte 0-255. A name of `Columns` is that column as it is.
 _VALUES = (
     # The hero's position and direction, then the companion's, which count while it is ridden.
     ("hero_y", "hero_y", 0, BYTES),
@@ -41,11 +41,11 @@ _VALUES = (
     ("boss_keys_low", "boss_keys", 0, BYTES),
     ("boss_keys_high", "boss_keys", 1, BYTES << 8),
     ("sword_level", "sword_level", 0, BYTES),
-    ("shield_level", "shield_level", 0, BYTES),
+    ("shield", "shield_level", 0, BYTES),
     ("essences", "essences", 0, BYTES),
     ("essence_count", "essences", 0, np.bitwise_count(BYTES)),
     ("seasons_owned", "obtained_seasons", 0, BYTES & 0x0F),  # bit 7 is the rod itself
-    ("menu", "menu", 0, BYTES),
+    ("menu_open", "menu", 0, BYTES),
     ("text_low", "text_index", 0, BYTES),
     ("text_high", "text_index", 1, (BYTES << 8) - _TEXT_BASE),
     ("enemies", "enemies", 0, BYTES),
@@ -59,12 +59,12 @@ _VALUES = (
 
 _FLAGS = (
     ("riding", "hero_object", 0, BYTES == 0xD1),
-    ("large", "room_is_large", 0, BYTES != 0),
+    ("large_room", "room_is_large", 0, BYTES != 0),
     ("swimming", "swimming", 0, BYTES != 0),
     ("carrying", "grab", 0, BYTES != 0),
     ("pushing", "pushing_direction", 0, BYTES != 0xFF),
     ("block_moving", "pushed_block", 0, BYTES != 0),
-    ("text", "text_active", 0, BYTES != 0),
+    ("text_active", "text_active", 0, BYTES != 0),
     ("choosing", "text_mode", 0, BYTES == 1),
     ("death", "death_trigger", 0, BYTES != 0),
     ("dying_state", "hero_state", 0, BYTES == 3),
@@ -114,62 +114,37 @@ class OracleDecoder:
         f = dict(zip(_FLAG_NAMES, flags, strict=True))
         y, x, direction = np.where(f["riding"], values[3:6], values[:3])
         boss_keys = v["boss_keys_low"] | v["boss_keys_high"]
-        text_index = np.where(f["text"], np.maximum(v["text_low"] + v["text_high"], 0), -1)
+        text_index = np.where(f["text_active"], np.maximum(v["text_low"] + v["text_high"], 0), -1)
         enemy = taps[:, self._enemy].copy().reshape(n, 5, -1)
-        return Columns(
-            group=v["group"],
-            room=v["room"],
-            y=y,
-            x=x,
-            tile=(y & 0xF0) | (x >> 4),
-            direction=direction,
-            large_room=f["large"],
-            dungeon=v["dungeon"],
-            floor=v["floor"],
-            season=v["season"],
-            health=v["health"],
-            max_health=v["max_health"],
-            height=v["height"],
-            invincible=v["invincible"],
-            hero_state=v["hero_state"],
-            pushing=f["pushing"],
-            riding=f["riding"],
-            swimming=f["swimming"],
-            carrying=f["carrying"],
-            rupees=v["rupees_low"] + v["rupees_high"],
-            bombs=v["bombs"],
-            seeds=_sum(seeds),
-            small_keys=_sum(keys),
-            keys_here=_sum(keys * (v["dungeon"] == _DUNGEONS)),
-            boss_keys=np.bitwise_count(boss_keys).astype(np.int32),
-            boss_key_here=boss_keys & v["dungeon_bit"] != 0,
-            sword_level=v["sword_level"],
-            shield_level=v["shield_level"] * owned[0],
-            essences=v["essences"],
-            essence_count=v["essence_count"],
-            seasons_owned=v["seasons_owned"],
-            items=(levels * owned).T.astype(np.uint8),
-            text_active=f["text"],
-            text_choice=f["text"] & f["choosing"],
-            text_index=text_index,
-            menu_open=v["menu"],
-            has_control=~np.logical_or.reduce(flags[_CONTROL]),
-            transition=np.logical_or.reduce(flags[_TRANSITION]),
-            dying=f["death"] | f["dying_state"],
-            game_over=f["game_over"],
-            enemies=v["enemies"],
-            enemy_id=enemy[:, 1] * (enemy[:, 0] != 0),
-            enemy_y=enemy[:, 2],
-            enemy_x=enemy[:, 3],
-            enemy_health=enemy[:, 4],
-            triggers=v["triggers"],
-            torches=v["torches"],
-            switches=v["toggle_blocks"] | v["switch_state"] | v["spinner_state"],
-            block_moving=f["block_moving"],
-            room_flags=v["room_flags"],
-            collisions=SOLID_QUARTERS[taps[:, self._collisions]].reshape(n, ROOM_ROWS, ROOM_COLS),
-            milestones=np.zeros(n, np.object_),
-        )
+        decoded: dict[str, np.ndarray] = {
+            **{name: v[name] for name in _PLAIN_VALUES},
+            **{name: f[name] for name in _PLAIN_FLAGS},
+            "y": y,
+            "x": x,
+            "tile": (y & 0xF0) | (x >> 4),
+            "direction": direction,
+            "rupees": v["rupees_low"] + v["rupees_high"],
+            "seeds": _sum(seeds),
+            "small_keys": _sum(keys),
+            "keys_here": _sum(keys * (v["dungeon"] == _DUNGEONS)),
+            "boss_keys": np.bitwise_count(boss_keys).astype(np.int32),
+            "boss_key_here": boss_keys & v["dungeon_bit"] != 0,
+            "shield_level": v["shield"] * owned[0],
+            "items": (levels * owned).T.astype(np.uint8),
+            "text_choice": f["text_active"] & f["choosing"],
+            "text_index": text_index,
+            "has_control": ~np.logical_or.reduce(flags[_CONTROL]),
+            "transition": np.logical_or.reduce(flags[_TRANSITION]),
+            "dying": f["death"] | f["dying_state"],
+            "enemy_id": enemy[:, 1] * (enemy[:, 0] != 0),
+            "enemy_y": enemy[:, 2],
+            "enemy_x": enemy[:, 3],
+            "enemy_health": enemy[:, 4],
+            "switches": v["toggle_blocks"] | v["switch_state"] | v["spinner_state"],
+            "collisions": SOLID_QUARTERS[taps[:, self._collisions]].reshape(n, ROOM_ROWS, ROOM_COLS),
+            "milestones": np.zeros(n, np.object_),
+        }
+        return Columns(**decoded)
 
 
 _SEEDS: _Rows = tuple(("", "seeds", kind, _DECIMAL) for kind in range(5))
@@ -187,6 +162,8 @@ _LEVELS: _Rows = tuple(
 )
 _VALUE_NAMES = tuple(name for name, *_ in _VALUES)
 _FLAG_NAMES = tuple(name for name, *_ in _FLAGS)
+_PLAIN_VALUES = tuple(name for name in _VALUE_NAMES if name in COLUMN_NAMES)
+_PLAIN_FLAGS = tuple(name for name in _FLAG_NAMES if name in COLUMN_NAMES)
 _CONTROL = slice(_FLAG_NAMES.index("in_cutscene"), _FLAG_NAMES.index("warping"))
 _TRANSITION = slice(_FLAG_NAMES.index("not_playing"), None)
 _DUNGEONS = np.arange(DUNGEONS)[:, None]
