@@ -42,8 +42,10 @@ def store(tmp_path):
 
 async def judge(store, url, found, epoch=0, earlier=None, guide=GUIDE, progress=None, **settings):
     async with ChatClient(LLMSettings(), url, RetryPolicy(base_s=0.01)) as client:
-        work = CellPass(store, epoch, found, earlier or CellBook(), client, JudgeSettings(**settings), guide)
-        return await work.run(progress, lambda _: None), client.stats
+        shared = {"guide": guide, "progress": progress, "announce": lambda _: None}
+        work = store, epoch, client, JudgeSettings(**settings)
+        judging = CellPass(*work, **shared, cells=found, earlier=earlier or CellBook())
+        return await judging.run(), client.stats
 
 
 async def test_each_cell_is_scored_and_compared_once_over_all_epochs(store, server):

@@ -25,48 +25,50 @@ from tests.serving.hostile import (
 from questloop.errors import UnavailableError
 from questloop.judges.evaluate import JudgePass
 from questloop.judges.rubric import JUDGES
-from questloop.judges.scores import InvalidReason, read_scores
+from questloop.judges.scores import ValueFailure, read_scores
 from questloop.judges.votes import seeds_of
 from questloop.llm.client import ChatClient
+from questloop.llm.reply import ChatFailure
 from questloop.llm.retry import RetryPolicy
+from questloop.llm.structured import ParseFailure
 from questloop.settings import JudgeSettings, LLMSettings
 from questloop.storage import keys
 from questloop.storage.store import open_store
 
 REASONS = {
-    Act.ERROR: InvalidReason.SERVER_ERROR,
-    Act.HANG: InvalidReason.TIMEOUT,
-    Act.DRIP: InvalidReason.TIMEOUT,
-    Act.DROP: InvalidReason.CONNECTION,
-    Act.HTML: InvalidReason.CONTENT_TYPE,
-    Act.STREAM: InvalidReason.CONTENT_TYPE,
-    Act.HALF_BODY: InvalidReason.MALFORMED,
-    Act.BAD_ZIP: InvalidReason.MALFORMED,
-    Act.NO_CHOICES: InvalidReason.MALFORMED,
-    Act.ERROR_UNDER_200: InvalidReason.SERVER_ERROR,
-    Act.REFUSE: InvalidReason.REFUSED,
-    Act.TOO_LONG: InvalidReason.REFUSED,
-    Act.MOVED: InvalidReason.REFUSED,
-    Act.HUGE: InvalidReason.TOO_LARGE,
-    Act.REFUSED_UNDER_200: InvalidReason.REFUSED,
-    Act.HALF_JSON: InvalidReason.BAD_JSON,
-    Act.PROSE: InvalidReason.NO_JSON,
-    Act.EMPTY: InvalidReason.EMPTY,
-    Act.OUT_OF_RANGE: InvalidReason.OUT_OF_RANGE,
-    Act.NEGATIVE: InvalidReason.OUT_OF_RANGE,
-    Act.NAN: InvalidReason.NOT_FINITE,
-    Act.INFINITE: InvalidReason.NOT_FINITE,
-    Act.TEXT_NUMBER: InvalidReason.NOT_A_NUMBER,
-    Act.BOOLEAN: InvalidReason.NOT_A_NUMBER,
-    Act.BARE_NUMBER: InvalidReason.NO_JSON,
-    Act.MISSING: InvalidReason.MISSING_FIELD,
-    Act.CUT_OFF: InvalidReason.CUT_OFF,
-    Act.NO_CONTENT: InvalidReason.CUT_OFF,
-    Act.NULL: InvalidReason.EMPTY,
-    Act.NO_CHOICE: InvalidReason.EMPTY,
-    Act.DRAFT: InvalidReason.CUT_OFF,
-    Act.DECLINED: InvalidReason.NO_JSON,
-    Act.HALF_PAIR: InvalidReason.NO_JSON,
+    Act.ERROR: ChatFailure.SERVER_ERROR,
+    Act.HANG: ChatFailure.TIMEOUT,
+    Act.DRIP: ChatFailure.TIMEOUT,
+    Act.DROP: ChatFailure.CONNECTION,
+    Act.HTML: ChatFailure.CONTENT_TYPE,
+    Act.STREAM: ChatFailure.CONTENT_TYPE,
+    Act.HALF_BODY: ChatFailure.MALFORMED,
+    Act.BAD_ZIP: ChatFailure.MALFORMED,
+    Act.NO_CHOICES: ChatFailure.MALFORMED,
+    Act.ERROR_UNDER_200: ChatFailure.SERVER_ERROR,
+    Act.REFUSE: ChatFailure.REFUSED,
+    Act.TOO_LONG: ChatFailure.REFUSED,
+    Act.MOVED: ChatFailure.REFUSED,
+    Act.HUGE: ChatFailure.TOO_LARGE,
+    Act.REFUSED_UNDER_200: ChatFailure.REFUSED,
+    Act.HALF_JSON: ParseFailure.BAD_JSON,
+    Act.PROSE: ParseFailure.NO_JSON,
+    Act.EMPTY: ParseFailure.EMPTY,
+    Act.OUT_OF_RANGE: ValueFailure.OUT_OF_RANGE,
+    Act.NEGATIVE: ValueFailure.OUT_OF_RANGE,
+    Act.NAN: ValueFailure.NOT_FINITE,
+    Act.INFINITE: ValueFailure.NOT_FINITE,
+    Act.TEXT_NUMBER: ValueFailure.NOT_A_NUMBER,
+    Act.BOOLEAN: ValueFailure.NOT_A_NUMBER,
+    Act.BARE_NUMBER: ParseFailure.NO_JSON,
+    Act.MISSING: ParseFailure.MISSING_FIELD,
+    Act.CUT_OFF: ValueFailure.CUT_OFF,
+    Act.NO_CONTENT: ValueFailure.CUT_OFF,
+    Act.NULL: ParseFailure.EMPTY,
+    Act.NO_CHOICE: ParseFailure.EMPTY,
+    Act.DRAFT: ValueFailure.CUT_OFF,
+    Act.DECLINED: ParseFailure.NO_JSON,
+    Act.HALF_PAIR: ParseFailure.NO_JSON,
 }
 PUZZLE = "qwen25-32b"
 COUNTED = [act for act in Act if act in PASSING | GOOD_CONTENT | REFUSALS | BAD_CONTENT]

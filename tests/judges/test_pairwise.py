@@ -8,7 +8,7 @@ from tests.judges.test_ensemble import judged
 from tests.serving.hostile import Act, hostile
 
 from questloop.errors import UsageError
-from questloop.judges.pairwise import Preference, choose_pairs, compare_epoch, preference
+from questloop.judges.pairwise import PairPass, Preference, choose_pairs, preference
 from questloop.judges.selection import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.serving.server import LocalServer
@@ -21,10 +21,8 @@ PLAYED = world(episodes=6, segments=2)
 
 async def compare(store, settings, url=None, pairs=12, **options):
     async with ChatClient(settings, url) as client:
-        summary, _ = await compare_epoch(
-            store, 0, infos(PLAYED), PLAYED.__getitem__, client, JudgeSettings(),
-            pairs=pairs, announce=lambda _: None, **options,
-        )  # fmt: skip
+        comparing = PairPass(store, 0, client, JudgeSettings(), announce=lambda _: None)
+        summary, _ = await comparing.run(infos(PLAYED), PLAYED.__getitem__, pairs, **options)
         return summary, client.stats.requests
 
 
@@ -104,7 +102,6 @@ def test_segments_take_turns():
 async def test_one_episode_has_no_pairs(tmp_path):
     async with ChatClient(LLMSettings(llm_endpoint="http://127.0.0.1:9/v1")) as client:
         alone = [info for info in infos(PLAYED) if "s000" in info.episode_id]
+        comparing = PairPass(open_store(str(tmp_path)), 0, client, JudgeSettings())
         with pytest.raises(UsageError, match="two episodes"):
-            await compare_epoch(
-                open_store(str(tmp_path)), 0, alone, PLAYED.__getitem__, client, JudgeSettings(), pairs=3
-            )
+            await comparing.run(alone, PLAYED.__getitem__, 3)

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from tests.serving.hostile import Act, hostile
 
 from questloop.judges.rubric import PUZZLE, STATE, Criterion
-from questloop.judges.scores import InvalidReason, Vote
+from questloop.judges.scores import ValueFailure, Vote
 from questloop.judges.votes import Voter, quorum_of, read_vote, tally
 from questloop.llm.client import ChatClient
 from questloop.llm.reply import ReplyChoice
 from questloop.llm.retry import RetryPolicy
+from questloop.llm.structured import ParseFailure
 from questloop.settings import LLMSettings
 
 GOOD = {"reason": "ok", "progress": 0.4, "dialog": None, "efficiency": 1, "overall": 0.5}
@@ -35,21 +36,21 @@ def test_a_good_answer():
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ("Cannot evaluate", InvalidReason.NO_JSON),
-        ('{"progress": 0.4, "dial', InvalidReason.BAD_JSON),
-        ("7", InvalidReason.NO_JSON),
-        (GOOD | {"overall": "0.8x"}, InvalidReason.NOT_A_NUMBER),
-        ("", InvalidReason.EMPTY),
-        (GOOD | {"overall": 15}, InvalidReason.OUT_OF_RANGE),
-        (GOOD | {"progress": 1.0001}, InvalidReason.OUT_OF_RANGE),
-        (GOOD | {"progress": -0.1}, InvalidReason.OUT_OF_RANGE),
-        (GOOD | {"overall": 10**400}, InvalidReason.OUT_OF_RANGE),
-        (GOOD | {"overall": float("nan")}, InvalidReason.NOT_FINITE),
-        (GOOD | {"dialog": float("-inf")}, InvalidReason.NOT_FINITE),
-        (GOOD | {"overall": True}, InvalidReason.NOT_A_NUMBER),
-        (GOOD | {"overall": None}, InvalidReason.NOT_A_NUMBER),
-        (GOOD | {"overall": [0.5]}, InvalidReason.NOT_A_NUMBER),
-        ({"overall": 0.5}, InvalidReason.MISSING_FIELD),
+        ("Cannot evaluate", ParseFailure.NO_JSON),
+        ('{"progress": 0.4, "dial', ParseFailure.BAD_JSON),
+        ("7", ParseFailure.NO_JSON),
+        (GOOD | {"overall": "0.8x"}, ValueFailure.NOT_A_NUMBER),
+        ("", ParseFailure.EMPTY),
+        (GOOD | {"overall": 15}, ValueFailure.OUT_OF_RANGE),
+        (GOOD | {"progress": 1.0001}, ValueFailure.OUT_OF_RANGE),
+        (GOOD | {"progress": -0.1}, ValueFailure.OUT_OF_RANGE),
+        (GOOD | {"overall": 10**400}, ValueFailure.OUT_OF_RANGE),
+        (GOOD | {"overall": float("nan")}, ValueFailure.NOT_FINITE),
+        (GOOD | {"dialog": float("-inf")}, ValueFailure.NOT_FINITE),
+        (GOOD | {"overall": True}, ValueFailure.NOT_A_NUMBER),
+        (GOOD | {"overall": None}, ValueFailure.NOT_A_NUMBER),
+        (GOOD | {"overall": [0.5]}, ValueFailure.NOT_A_NUMBER),
+        ({"overall": 0.5}, ParseFailure.MISSING_FIELD),
     ],
 )
 def test_what_cannot_be_read_is_invalid_with_its_reason(answer, reason):
@@ -60,7 +61,7 @@ def test_what_cannot_be_read_is_invalid_with_its_reason(answer, reason):
 
 
 def test_a_reply_cut_off_at_its_limit_says_so():
-    assert read('{"progress": 0.4, "dial', finish="length").invalid is InvalidReason.CUT_OFF
+    assert read('{"progress": 0.4, "dial', finish="length").invalid is ValueFailure.CUT_OFF
 
 
 ANSWERS = st.dictionaries(st.sampled_from(STATE.fields), st.floats() | st.text() | st.none())
@@ -78,7 +79,7 @@ def vote(overall, puzzle=None, invalid=None):
     return Vote(seed=1, scores=scores, overall=overall, invalid=invalid)
 
 
-BAD = vote(None, invalid=InvalidReason.NO_JSON)
+BAD = vote(None, invalid=ParseFailure.NO_JSON)
 
 
 def test_median_of_the_valid_votes_and_their_range():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -101,7 +102,7 @@ def compare(
     """
     from questloop.episodes.outcomes import outcomes
     from questloop.episodes.reader import SegmentReader
-    from questloop.judges.pairwise import compare_epoch
+    from questloop.judges.pairwise import PairPass
     from questloop.pipeline.judging import segment_infos, with_judges
     from questloop.storage.store import open_existing_store
 
@@ -110,19 +111,11 @@ def compare(
     )
     where, number = open_existing_store(settings.store, write=True), settings.loop.epoch
     reader = SegmentReader(where)
+    say, seed = partial(typer.echo, err=True), settings.loop.seed
     summary, _ = with_judges(
         settings.llm,
-        lambda client: compare_epoch(
-            where,
-            number,
-            segment_infos(reader, number),
-            reader.load,
-            client,
-            settings.judges,
-            pairs=pairs,
-            outcomes=outcomes(reader, number),
-            seed=settings.loop.seed,
-            announce=lambda text: typer.echo(text, err=True),
+        lambda client: PairPass(where, number, client, settings.judges, seed=seed, announce=say).run(
+            segment_infos(reader, number), reader.load, pairs, outcomes(reader, number)
         ),
     )
     if as_json:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict
@@ -21,22 +21,14 @@ from pydantic import BaseModel, ConfigDict
 from questloop.episodes.cells import GameCell
 from questloop.episodes.plain import plain
 from questloop.judges.ahead import Waypoint
+from questloop.judges.base_pass import BasePass
 from questloop.judges.jsonl import from_jsonl, to_jsonl
-from questloop.judges.judge_runner import Cases, JudgeRunner, Progress, run_lanes
-from questloop.judges.pairwise import (
-    PairSummary,
-    Preference,
-    pair_id,
-    preference,
-    side_by_side,
-    summarise_pairs,
-)
+from questloop.judges.judge_runner import JudgeRunner
+from questloop.judges.pairwise import PairSummary, Preference, ask_pairs, summarise_pairs
 from questloop.judges.request import Case
 from questloop.judges.rubric import CELL, NEARER
 from questloop.judges.scores import JudgeScores, Score
 from questloop.judges.states import describe
-from questloop.llm.client import ChatClient
-from questloop.settings import JudgeSettings
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import Store, StoredObject
@@ -130,33 +122,23 @@ class CellResult:
 
 
 @dataclass
-class CellPass:
+class CellPass(BasePass):
     """The pass of an epoch over all cells that the run has seen by then."""
 
-    store: Store
-    epoch: int
-    cells: Sequence[CellText]
-    earlier: CellBook
-    client: ChatClient
-    settings: JudgeSettings
-    guide: str = ""
-    seed: int = 0
+    cells: Sequence[CellText] = ()
+    earlier: CellBook = CellBook()
     runners: tuple[JudgeRunner, JudgeRunner] = field(init=False)
 
     def __post_init__(self) -> None:
-        folder, votes = keys.cell_judgements(), self.settings.judge_votes
-        scorer, comparer = (
-            JudgeRunner.take(judge.guided(self.guide), self.store, folder, self.client, votes, self.seed)
-            for judge in (CELL, NEARER)
-        )
-        self.runners = scorer, comparer
+        folder = keys.cell_judgements()
+        self.runners = self.runner(CELL, folder), self.runner(NEARER, folder)
 
     @property
     def fingerprints(self) -> dict[str, str]:
         """Of its two judges, by their names."""
         return {runner.judge.name: runner.fingerprint for runner in self.runners}
 
-    async def run(self, progress: Progress | None, announce: Callable[[str], None]) -> CellResult:
+    async def run(self) -> CellResult:
         """Judge what is new among `cells` and write `scores.jsonl` and `preferences.jsonl` of all.
 
         Killed at any point, the same call goes on. Raises `UnavailableError` as `JudgePass.run` does.
@@ -166,50 +148,22 @@ class CellPass:
         known = {line.cell_id for line in book.scores}
         fresh = [cell for cell in self.cells if cell.cell_id not in known]
         chosen = choose(fresh, self.settings.judge_cells, self.seed)
-        announce(
+        self.announce(
             f"judging {len(chosen)} new cells of {len(self.cells)} x {self.settings.judge_votes} votes, "
             f"alone and in pairs ({scorer.route.model})"
         )
-        await self._ask(scorer, [(cell.cell_id, cell.text) for cell in chosen], progress)
+        await self.ask([scorer], len(chosen), lambda n: Case(chosen[n].cell_id, "", chosen[n].text, ()))
         found = [_score(cell.cell_id, scorer.answers[cell.cell_id]) for cell in chosen]
         scores = [*book.scores, *(line for line in found if line is not None)]
-        pairs = [*book.pairs, *await self._compare(comparer, chosen, scores, progress)]
+        texts = {cell.cell_id: cell.text for cell in self.cells}
+        new = pairs_of([cell.cell_id for cell in chosen], texts, scores, self.seed)
+        pairs = [*book.pairs, *await ask_pairs(self, comparer, new, texts.__getitem__)]
         summary = self._summary(len(fresh) - len(chosen), found, scores, pairs)
         written = (
             self.store.put(keys.cell_scores(self.epoch), to_jsonl(scores), durable=True),
             self.store.put(keys.cell_preferences(self.epoch), to_jsonl(pairs), durable=True),
         )
         return CellResult(summary, written)
-
-    async def _compare(
-        self,
-        runner: JudgeRunner,
-        chosen: Sequence[CellText],
-        scores: Sequence[CellScore],
-        progress: Progress | None,
-    ) -> list[Preference]:
-        texts = {cell.cell_id: cell.text for cell in self.cells}
-        pairs = pairs_of([cell.cell_id for cell in chosen], texts, scores, self.seed)
-        orders = [order for a, b in pairs for order in ((a, b), (b, a))]
-        asked = [(pair_id(a, b), side_by_side(texts[a], texts[b])) for a, b in orders]
-        await self._ask(runner, asked, progress)
-        return [
-            preference(a, b, runner.answers[pair_id(a, b)], runner.answers[pair_id(b, a)]) for a, b in pairs
-        ]
-
-    async def _ask(
-        self, runner: JudgeRunner, asked: Sequence[tuple[str, str]], progress: Progress | None
-    ) -> None:
-        if not asked:
-            return
-
-        def make(number: int) -> Case:
-            name, text = asked[number]
-            return Case(name, "", text, ())
-
-        ahead = 4 * self.client.settings.llm_concurrency
-        async with Cases(len(asked), make, ahead=ahead) as cases:
-            await run_lanes([runner], cases, progress)
 
     def _summary(
         self,

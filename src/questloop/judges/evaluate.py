@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from questloop.errors import UnavailableError, UsageError
+from questloop.judges.base_pass import BasePass
 from questloop.judges.cells import CellPass
 from questloop.judges.ensemble import combine
 from questloop.judges.journal import open_pass
 from questloop.judges.jsonl import to_jsonl
-from questloop.judges.judge_runner import Cases, JudgeRunner, Progress, run_lanes
+from questloop.judges.judge_runner import JudgeRunner, run_lanes
 from questloop.judges.request import Case, Load, prepare, prompt_tokens
-from questloop.judges.rubric import JUDGES, Judge
+from questloop.judges.rubric import JUDGES
 from questloop.judges.scores import SegmentScores
 from questloop.judges.selection import POLICY, SegmentInfo, select
 from questloop.judges.summary import Summary, summarise
-from questloop.llm.client import ChatClient
-from questloop.settings import JudgeSettings
 from questloop.storage import keys
-from questloop.storage.store import Store, StoredObject
+from questloop.storage.store import StoredObject
 from questloop.telemetry import metrics
 
 SAMPLE = 8
@@ -37,22 +36,14 @@ class JudgePassResult:
 
 
 @dataclass
-class JudgePass:
-    """A judge pass over an epoch: what it works with, and `run`, which judges segments.
+class JudgePass(BasePass):
+    """A judge pass over the segments of an epoch.
 
     Killed at any point, the same pass goes on; under other fingerprints it is refused unless `restart`.
     """
 
-    store: Store
-    epoch: int
-    client: ChatClient
-    settings: JudgeSettings
-    guide: str = ""  # the text that every prompt begins with
-    seed: int = 0
     restart: bool = False  # judge anew what was judged under other fingerprints
     keep: bool = True  # else nothing but the cache of judgements is written: a measurement of the judges
-    progress: Progress | None = None
-    announce: Callable[[str], None] = print
 
     async def run(
         self,
@@ -77,13 +68,13 @@ class JudgePass:
         if not segments:
             raise UsageError(f"epoch {self.epoch} has no segments to judge; run `questloop rollouts` first")
         chosen = select(segments, self.settings.judge_budget, self.seed)
-        runners = [self._runner(judge) for judge in JUDGES]
+        runners = [self.runner(judge, keys.judgements_prefix(self.epoch)) for judge in JUDGES]
         if self.keep:
             marks = {runner.judge.name: runner.fingerprint for runner in runners}
             marks |= cells.fingerprints if cells else {}
             open_pass(self.store, self.epoch, marks, self.restart)
-        judged = await cells.run(self.progress, self.announce) if cells else None
-        await self._ask(runners, chosen, load, len(segments))
+        judged = await cells.run() if cells else None
+        await self._judge(runners, chosen, load, len(segments))
         scores = [_combined(info, self.epoch, runners) for info in chosen]
         prices = self.client.settings.llm_usd_per_mtok_in, self.client.settings.llm_usd_per_mtok_out
         summary = summarise(
@@ -99,11 +90,7 @@ class JudgePass:
         written = self._write(scores, summary) if self.keep else ()
         return JudgePassResult(summary, (*written, *(judged.objects if judged and self.keep else ())))
 
-    def _runner(self, judge: Judge) -> JudgeRunner:
-        folder, votes = keys.judgements_prefix(self.epoch), self.settings.judge_votes
-        return JudgeRunner.take(judge.guided(self.guide), self.store, folder, self.client, votes, self.seed)
-
-    async def _ask(
+    async def _judge(
         self, runners: Sequence[JudgeRunner], chosen: Sequence[SegmentInfo], load: Load, available: int
     ) -> None:
         """Have every judge judge every chosen segment, once it was said what that asks for."""
@@ -111,8 +98,7 @@ class JudgePass:
         def make(number: int) -> Case:
             return prepare(load(chosen[number].segment_id))
 
-        ahead = 4 * self.client.settings.llm_concurrency
-        async with Cases(len(chosen), make, ahead=ahead) as prepared:
+        async with self.cases(len(chosen), make) as prepared:
             sample = [await prepared.get(number) for number in range(min(SAMPLE, len(chosen)))]
             self.announce(_plan(runners, sample, len(chosen), available, self.settings.judge_votes))
             await run_lanes(runners, prepared, self.progress)

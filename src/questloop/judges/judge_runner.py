@@ -14,7 +14,7 @@ from questloop.judges.journal import Journal
 from questloop.judges.request import Case, content_hash, judge_fingerprint, messages
 from questloop.judges.rubric import Judge
 from questloop.judges.scores import JudgeScores
-from questloop.judges.votes import DETERMINISTIC_PREFIX, OUTAGE, TRANSPORT, Voter, seeds_of
+from questloop.judges.votes import DETERMINISTIC_PREFIX, OUTAGE, Voter, seeds_of
 from questloop.llm.client import ChatClient
 from questloop.llm.reply import ChatError, ChatFailure
 from questloop.llm.routes import Route
@@ -23,7 +23,7 @@ from questloop.telemetry import metrics
 
 GIVE_UP_AFTER = 10
 """judgements in a row without any answer after which a judge counts as gone"""
-MISCONFIGURED = frozenset({ChatFailure.UNREACHABLE.value, ChatFailure.REFUSED.value})
+MISCONFIGURED = frozenset({ChatFailure.UNREACHABLE, ChatFailure.REFUSED})
 """failures that, at the very first request, speak of settings rather than of a bad moment"""
 
 Progress = Callable[[int, int], None]
@@ -144,7 +144,7 @@ class JudgeRunner:
 
     def _away(self, answer: JudgeScores) -> UnavailableError:
         hint = "; LLM_IMAGES=off for a model without vision" if self.judge.pictures else ""
-        failed = [vote for vote in answer.votes if vote.invalid in TRANSPORT]
+        failed = [vote for vote in answer.votes if isinstance(vote.invalid, ChatFailure)]
         return self._ended(f"{failed[-1].reason}{hint}")
 
     def _ended(self, why: str) -> UnavailableError:
@@ -164,7 +164,7 @@ class JudgeRunner:
 
 def _unanswered(answer: JudgeScores) -> bool:
     """Whether no request for any of its votes was answered."""
-    return all(vote.invalid in TRANSPORT for vote in answer.votes)
+    return all(isinstance(vote.invalid, ChatFailure) for vote in answer.votes)
 
 
 def _example(answer: JudgeScores) -> str:

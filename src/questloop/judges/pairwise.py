@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
 from questloop.errors import BadDataError, UsageError
+from questloop.judges.base_pass import BasePass
 from questloop.judges.jsonl import from_jsonl, to_jsonl
-from questloop.judges.judge_runner import Cases, JudgeRunner, Progress, run_lanes
+from questloop.judges.judge_runner import JudgeRunner
 from questloop.judges.request import Case, Load, prepare
 from questloop.judges.rubric import PAIRWISE
 from questloop.judges.scores import JudgeScores, Score
 from questloop.judges.selection import SegmentInfo
-from questloop.llm.client import ChatClient
-from questloop.settings import JudgeSettings
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import NotFound, Store, StoredObject
@@ -67,52 +67,58 @@ class PairSummary(BaseModel):
     fingerprint: str
 
 
-async def compare_epoch(
-    store: Store,
-    epoch: int,
-    segments: Sequence[SegmentInfo],
-    load: Load,
-    client: ChatClient,
-    settings: JudgeSettings,
-    *,
-    pairs: int,
-    outcomes: Mapping[str, bool] | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
-    announce: Callable[[str], None] = print,
-) -> tuple[PairSummary, StoredObject]:
-    """Judge `pairs` pairs of segments of different episodes and write `preferences.jsonl`.
+@dataclass
+class PairPass(BasePass):
+    """A pass over pairs of an epoch's segments; it resumes and caches as `JudgePass` does."""
 
-    Resumable and cached as `JudgePass.run` is, by the same journal.
-    """
-    chosen = choose_pairs(segments, pairs, seed)
-    if not chosen:
-        raise UsageError(f"epoch {epoch}: pairs need segments of two episodes or more")
-    asked = [order for a, b in chosen for order in ((a, b), (b, a))]
-    runner = JudgeRunner.take(
-        PAIRWISE, store, keys.judgements_prefix(epoch), client, settings.judge_votes, seed
-    )
+    async def run(
+        self,
+        segments: Sequence[SegmentInfo],
+        load: Load,
+        pairs: int,
+        outcomes: Mapping[str, bool] | None = None,
+    ) -> tuple[PairSummary, StoredObject]:
+        """Judge `pairs` pairs of segments of different episodes and write `preferences.jsonl`.
+
+        Args:
+            segments: those of the epoch.
+            load: reads a segment by its id.
+            pairs: how many at the most; each is asked in both orders.
+            outcomes: by segment id, for the summary's accuracy; no judge sees them.
+
+        Raises:
+            UnavailableError: as `JudgePass.run`.
+            UsageError: the segments are of fewer than two episodes.
+        """
+        chosen = choose_pairs(segments, pairs, self.seed)
+        if not chosen:
+            raise UsageError(f"epoch {self.epoch}: pairs need segments of two episodes or more")
+        runner = self.runner(PAIRWISE, keys.judgements_prefix(self.epoch))
+        votes, model = self.settings.judge_votes, runner.route.model
+        self.announce(f"comparing {len(chosen)} pairs x 2 orders x {votes} votes ({model})")
+        found = await ask_pairs(self, runner, chosen, lambda segment_id: prepare(load(segment_id)).text)
+        runner.require_a_score()
+        written = self.store.put(keys.preferences(self.epoch), to_jsonl(found), durable=True)
+        return summarise_pairs(found, outcomes or {}), written
+
+
+async def ask_pairs(
+    work: BasePass, runner: JudgeRunner, pairs: Sequence[tuple[str, str]], text_of: Callable[[str], str]
+) -> list[Preference]:
+    """Ask a judge about every pair in both orders; `text_of` gives what it reads of one of the two."""
+    orders = [order for a, b in pairs for order in ((a, b), (b, a))]
 
     def make(number: int) -> Case:
-        first, second = asked[number]
-        text = side_by_side(prepare(load(first)).text, prepare(load(second)).text)
-        return Case(pair_id(first, second), "", text, ())
+        first, second = orders[number]
+        return Case(pair_id(first, second), "", side_by_side(text_of(first), text_of(second)), ())
 
-    announce(
-        f"comparing {len(chosen)} pairs x 2 orders x {settings.judge_votes} votes ({runner.route.model})"
-    )
-    async with Cases(len(asked), make, ahead=2 * client.settings.llm_concurrency) as cases:
-        await run_lanes([runner], cases, progress)
-    runner.require_a_score()
-    found = [
-        preference(a, b, runner.answers[pair_id(a, b)], runner.answers[pair_id(b, a)]) for a, b in chosen
-    ]
-    written = store.put(keys.preferences(epoch), to_jsonl(found), durable=True)
-    return summarise_pairs(found, outcomes or {}), written
+    await work.ask([runner], len(orders), make)
+    answers = runner.answers
+    return [preference(a, b, answers[pair_id(a, b)], answers[pair_id(b, a)]) for a, b in pairs]
 
 
 def read_preferences(store: Store, epoch: int) -> list[Preference]:
-    """What `compare_epoch` wrote; `BadDataError` where nothing was compared, or a line is none."""
+    """What `PairPass` wrote; `BadDataError` where nothing was compared, or a line is none."""
     key = keys.preferences(epoch)
     try:
         data = store.get(key)

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from questloop.judges.jsonl import from_jsonl, to_jsonl
 from questloop.judges.rubric import Criterion
+from questloop.llm.reply import ChatFailure
+from questloop.llm.structured import ParseFailure
 from questloop.storage import keys
 from questloop.storage.commit import read_result
 from questloop.storage.keys import Stage
@@ -24,29 +26,17 @@ _SEGMENT_ID = re.compile(rb'"segment_id":\s*"([A-Za-z0-9_.-]{1,200})"')
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-class InvalidReason(StrEnum):
-    """Why a vote does not count. It is excluded from every statistic but the count of its reason."""
+class ValueFailure(StrEnum):
+    """Why an answer that could be read holds no score."""
 
-    EMPTY = "empty"
-    NO_JSON = "no_json"
-    BAD_JSON = "bad_json"
     CUT_OFF = "cut_off"
-    MISSING_FIELD = "missing_field"
     NOT_A_NUMBER = "not_a_number"
     NOT_FINITE = "not_finite"
     OUT_OF_RANGE = "out_of_range"
-    TIMEOUT = "timeout"
-    UNREACHABLE = "unreachable"
-    CONNECTION = "connection"
-    TLS = "tls"
-    OVERLOADED = "overloaded"
-    QUOTA = "quota"
-    SERVER_ERROR = "server_error"
-    AUTH = "auth"
-    REFUSED = "refused"
-    CONTENT_TYPE = "content_type"
-    MALFORMED = "malformed"
-    TOO_LARGE = "too_large"
+
+
+InvalidReason = ChatFailure | ParseFailure | ValueFailure
+"""Why a vote does not count. It is excluded from every statistic but the count of its reason."""
 
 
 class _Frozen(BaseModel):

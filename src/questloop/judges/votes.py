@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from questloop.judges.rubric import MAX_REPLY_TOKENS, TEMPERATURE, Criterion, Judge
-from questloop.judges.scores import InvalidReason, JudgeScores, Tokens, Vote
+from questloop.judges.scores import InvalidReason, JudgeScores, Tokens, ValueFailure, Vote
 from questloop.llm.client import ChatClient, Message
 from questloop.llm.reply import FINAL, ChatError, ChatFailure, Reply, ReplyChoice
 from questloop.llm.structured import ParseError, parse_object
@@ -18,10 +18,8 @@ from questloop.llm.structured import ParseError, parse_object
 DETERMINISTIC_PREFIX = "rule-based"
 REASON_LENGTH = 400
 
-TRANSPORT = frozenset(InvalidReason(reason.value) for reason in ChatFailure)
-"""reasons that say nothing about the model's judgement"""
-OUTAGE = TRANSPORT - {InvalidReason.REFUSED, InvalidReason.TOO_LARGE}
-"""those of a server that is away or unwell; what it refuses is a prompt of its own"""
+OUTAGE = frozenset(ChatFailure) - {ChatFailure.REFUSED, ChatFailure.TOO_LARGE}
+"""failures of a server that is away or unwell; what it refuses is a prompt of its own"""
 
 
 def read_vote(choice: ReplyChoice, judge: Judge, seed: int, failover_model: str | None = None) -> Vote:
@@ -34,8 +32,8 @@ def read_vote(choice: ReplyChoice, judge: Judge, seed: int, failover_model: str 
         answer = parse_object(choice.text, judge.fields)
     except ParseError as error:
         if choice.finish_reason == "length":
-            return invalid(InvalidReason.CUT_OFF)
-        return invalid(InvalidReason(error.reason.value))
+            return invalid(ValueFailure.CUT_OFF)
+        return invalid(error.reason)
     problem = _problem(answer["overall"]) or next(
         (found for name in judge.criteria if answer[name] is not None and (found := _problem(answer[name]))),
         None,
@@ -190,15 +188,15 @@ def _deterministic(model: str) -> bool:
 def _failed(error: ChatError, seed: int) -> Vote:
     if error.reason in FINAL:
         raise error
-    return Vote(seed=seed, invalid=InvalidReason(error.reason.value), reason=_excerpt(str(error)))
+    return Vote(seed=seed, invalid=error.reason, reason=_excerpt(str(error)))
 
 
-def _problem(value: Any) -> InvalidReason | None:
+def _problem(value: Any) -> ValueFailure | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return InvalidReason.NOT_A_NUMBER
+        return ValueFailure.NOT_A_NUMBER
     if isinstance(value, float) and not math.isfinite(value):
-        return InvalidReason.NOT_FINITE
-    return None if 0 <= value <= 1 else InvalidReason.OUT_OF_RANGE
+        return ValueFailure.NOT_FINITE
+    return None if 0 <= value <= 1 else ValueFailure.OUT_OF_RANGE
 
 
 def _excerpt(text: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from questloop.episodes.cells import GameCell, read_cells
 from questloop.episodes.outcomes import outcomes
@@ -45,22 +45,18 @@ def judge_epoch(
         cells = [CellText.of(cell) for cell in cells_until(store, epoch)] if keep else []
         if cells and guide is not None:
             cells += [CellText.ahead(waypoint) for waypoint in waypoints(guide)]
-        judging = JudgePass(
-            store,
-            epoch,
-            client,
-            settings.judges,
-            guide=text,
-            seed=settings.loop.seed,
-            restart=restart,
-            keep=keep,
-            progress=progress,
-            announce=announce,
-        )
-        earlier = judged_before(store, epoch)
-        work = (store, epoch, cells, earlier, client, settings.judges, text, settings.loop.seed)
-        known = outcomes(reader, epoch)
-        infos, cell_pass = segment_infos(reader, epoch), CellPass(*work) if cells else None
+        shared: dict[str, Any] = {
+            "guide": text,
+            "seed": settings.loop.seed,
+            "progress": progress,
+            "announce": announce,
+        }
+        work = store, epoch, client, settings.judges
+        judging = JudgePass(*work, **shared, restart=restart, keep=keep)
+        cell_pass = None
+        if cells:
+            cell_pass = CellPass(*work, **shared, cells=cells, earlier=judged_before(store, epoch))
+        infos, known = segment_infos(reader, epoch), outcomes(reader, epoch)
         return await judging.run(infos, reader.load, known, cell_pass)
 
     return with_judges(settings.llm, ask)
