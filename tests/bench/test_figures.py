@@ -2,7 +2,9 @@
 
 import json
 
-from questloop.bench.figures import BenchReport, Figure, describe_machine
+import pytest
+
+from questloop.bench.figures import BenchReport, Figure, describe_machine, steadiness
 
 
 def test_a_figure_is_a_median_with_its_range():
@@ -23,3 +25,18 @@ def test_the_report_is_json_with_the_contracts_fields():
     assert set(document) == {"machine", "figures"}
     assert {"value", "min", "max", "target"} <= set(document["figures"]["ppo_ratio"])
     assert {"cpu", "cores", "load", "busy", "versions"} <= set(document["machine"])
+
+
+@pytest.mark.parametrize(
+    ("limits", "shares", "steady"),
+    [
+        ([[100, 104], [50, 51]], [0.99, 0.97], True),
+        ([[100, 104], [50, 60]], [0.99, 0.99], False),
+        ([[100, 104]], [0.99, 0.6], False),
+    ],
+)
+def test_a_machine_that_did_not_hold_still_meets_nothing(limits, shares, steady):
+    figures = {"steady": steadiness(limits, shares), "ppo_ratio": Figure.of([0.5], 0.45)}
+    report = BenchReport(describe_machine(), figures)
+    assert report.steady is steady
+    assert report.met("ppo_ratio") is (True if steady else None)

@@ -16,6 +16,11 @@ from questloop.training.autoscale import machine_cores, machine_memory_mb
 BUSY_LOAD = 0.5
 """Load a core, before the bench starts, above which figures are not to be trusted."""
 
+RAW_MAY_MOVE = 0.1
+CORE_SHARE = 0.95
+"""What a machine that holds still keeps to: how far the raw limit may move between rounds, relative to its
+median, and the share of a core that a process which only computes gets at least."""
+
 _PACKAGES = ("pyboy", "ray", "torch", "numpy", "gymnasium", "stable-baselines3")
 
 
@@ -31,9 +36,11 @@ class Figure:
     at_most: bool = False  # the target is an upper bound
 
     @classmethod
-    def of(cls, values: Sequence[float], target: float | None = None, note: str = "") -> Figure:
+    def of(
+        cls, values: Sequence[float], target: float | None = None, note: str = "", at_most: bool = False
+    ) -> Figure:
         """The median of `values` and their range."""
-        return cls(median(values), min(values), max(values), target, note)
+        return cls(median(values), min(values), max(values), target, note, at_most)
 
     @classmethod
     def missing(cls, note: str, target: float | None = None) -> Figure:
@@ -58,12 +65,34 @@ class Figure:
         }
 
 
+def steadiness(limits: Sequence[Sequence[float]], core_shares: Sequence[float]) -> Figure:
+    """1 where the machine held still while it was measured, else 0, with the reason.
+
+    `limits`: raw steps per second by round, a sequence for every load of the game.
+    """
+    moved = max((max(each) - min(each)) / median(each) for each in limits)
+    share = min(core_shares)
+    steady = moved <= RAW_MAY_MOVE and share >= CORE_SHARE
+    note = f"the raw limit moved by {moved:.0%}, its processes had {share:.0%} of a core or more"
+    return Figure(float(steady), note=note)
+
+
 @dataclass
 class BenchReport:
     """A machine and what was measured on it."""
 
     machine: dict[str, Any]
     figures: dict[str, Figure] = field(default_factory=dict)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the machine held still; true where nothing was measured that could say so."""
+        found = self.figures.get("steady")
+        return found is None or found.value != 0
+
+    def met(self, name: str) -> bool | None:
+        """Whether a figure keeps to its target; None without one, or where the machine did not hold still."""
+        return self.figures[name].met if self.steady else None
 
     def to_json(self) -> dict[str, Any]:
         """The document of `questloop bench --json`."""

@@ -54,13 +54,15 @@ def bench_env(slots: int, starts: StartStates, settings: Settings | None = None)
 class RawEmulators:
     """`cores` processes that only tick: what no trainer on this machine can exceed."""
 
-    def __init__(self, cores: int, starts: StartStates) -> None:
+    def __init__(self, cores: int, starts: StartStates, frame_skip: int = FRAME_SKIP) -> None:
         context = multiprocessing.get_context("spawn")
+        self.core_shares: list[float] = []
+        """of every measurement, the smallest share of a core that a process had"""
         self._ends: list[Connection] = []
         self._processes = []
         for _ in range(cores):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_tick_on_request, args=(theirs, starts), daemon=True)
+            process = context.Process(target=_tick_on_request, args=(theirs, starts, frame_skip), daemon=True)
             process.start()
             self._ends.append(ours)
             self._processes.append(process)
@@ -68,11 +70,13 @@ class RawEmulators:
             end.recv()
 
     def steps_per_second(self, seconds: float, processes: int | None = None) -> float:
-        """Steps of FRAME_SKIP frames per second of so many processes together (unset: all)."""
+        """Steps per second of so many processes together (unset: all)."""
         ends = self._ends[:processes]
         for end in ends:
             end.send(seconds)
-        return sum(end.recv() for end in ends)
+        rates, shares = zip(*(end.recv() for end in ends), strict=True)
+        self.core_shares.append(min(shares))
+        return float(sum(rates))
 
     def close(self) -> None:
         """End the processes."""
@@ -82,25 +86,26 @@ class RawEmulators:
             process.join(10)
 
 
-def _tick_on_request(end: Connection, starts: StartStates) -> None:
+def _tick_on_request(end: Connection, starts: StartStates, frame_skip: int) -> None:
     rom = Rom.load(None)
-    batch = GameBatch(rom, profile_for(rom).layout, SLOTS, FRAME_SKIP)
+    batch = GameBatch(rom, profile_for(rom).layout, SLOTS, frame_skip)
     for slot in range(SLOTS):
         batch.reset(slot, starts.states[0].state)
     end.send(None)
     while (seconds := end.recv()) is not None:
-        end.send(_tick(batch, seconds))
+        end.send(_tick(batch, seconds, frame_skip))
     batch.close()
     end.close()
 
 
-def _tick(batch: GameBatch, seconds: float) -> float:
-    steps, began = 0, time.perf_counter()
+def _tick(batch: GameBatch, seconds: float, frame_skip: int) -> tuple[float, float]:
+    """Steps per second, and the share of a core that this process had meanwhile."""
+    steps, began, worked = 0, time.perf_counter(), time.process_time()
     while (elapsed := time.perf_counter() - began) < seconds:
         for emulator in batch.emulators:
-            emulator.tick(FRAME_SKIP)
+            emulator.tick(frame_skip)
         steps += SLOTS
-    return steps / elapsed
+    return steps / elapsed, (time.process_time() - worked) / elapsed
 
 
 def env_step_ratio(starts: StartStates, rounds: int, vector_steps: int) -> list[float]:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import torch
 
+from questloop.bench.game import FRAME_SKIP
 from questloop.env.world import game_world
 from questloop.game.observation import OBSERVATION_SIZE, OBSERVATION_VERSION
 from questloop.game.start_states import StartStates
@@ -41,13 +42,19 @@ class Ours:
     """A trainer that is kept between rounds, so that a round measures training and nothing else."""
 
     def __init__(
-        self, starts: StartStates, parts: Parts, seed: int = 0, epoch_updates: int = UPDATES
+        self,
+        starts: StartStates,
+        parts: Parts,
+        seed: int = 0,
+        epoch_updates: int = UPDATES,
+        frame_skip: int = FRAME_SKIP,
     ) -> None:
         """`epoch_updates`: of the epochs that `run` will play, by which the export budget goes."""
         self._folder = TemporaryDirectory(prefix="questloop-bench-")
         settings = load(
             flags={
                 "seed": seed,
+                "frame_skip": frame_skip,
                 "export_segments_per_epoch": _budget(epoch_updates),
                 "ppo_epochs": PPO_EPOCHS,
                 "rnd_coef": 0.5 if parts.rnd else 0.0,

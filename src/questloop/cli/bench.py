@@ -47,11 +47,15 @@ def _print_table(report: BenchReport) -> None:
     from rich.table import Table
 
     console = Console()
-    machine = report.machine
+    machine, steady = report.machine, report.figures["steady"]
     console.print(f"{machine['cpu']}, {machine['cores']} cores, load {machine['load']}")
     console.print(", ".join(f"{name} {found}" for name, found in machine["versions"].items()))
     if machine["busy"]:
         console.print("[bold red]The machine is busy: ratios are rough, rates are too low.[/]")
+    if not report.steady:
+        console.print(
+            f"[bold red]The machine did not hold still, so no figure is called met:[/] {steady.note}"
+        )
     table = Table("figure", "median", "range", "target", "")
     for name, figure in report.figures.items():
         table.add_row(
@@ -59,7 +63,7 @@ def _print_table(report: BenchReport) -> None:
             _number(figure.value),
             f"{_number(figure.low)} - {_number(figure.high)}",
             _number(figure.target),
-            {True: "met", False: "[bold]short[/]", None: ""}[figure.met] or figure.note,
+            {True: "met", False: "[bold]short[/]", None: ""}[report.met(name)] or figure.note,
         )
     console.print(table)
 
