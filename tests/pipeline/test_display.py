@@ -2,13 +2,14 @@
 
 import io
 
+import pytest
 from rich.console import Console
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from questloop.pipeline.context import open_context
 from questloop.pipeline.display import Display, print_table
-from questloop.report.table import COLUMNS, Row
+from questloop.report.table import FIGURES, Row
 from questloop.settings import load
 from questloop.storage.keys import Stage
 from questloop.telemetry.logs import get_logger
@@ -29,25 +30,50 @@ def test_what_a_stage_logs_says_which_run_epoch_and_stage(tmp_path):
     assert "epoch" not in between
 
 
-def test_the_closing_table_fits_a_terminal_of_80_columns():
-    row = Row(
-        epoch=120,
-        steps=1_000_000,
-        return_mean=123.45,
-        return_per_1000_steps=12.34,
-        unique_rooms=26,
-        milestones=19,
-        shaping_weight=0.56,
-        judge_agreement=-0.123456,
-        judge_tau=-0.123456,
-        reward_model_accuracy=0.987654,
-        gold_accuracy=0.87654,
-        trust=0.87654,
-        steps_per_second=12_345.6,
+def row(epoch, **figures):
+    return Row(
+        **{
+            "epoch": epoch,
+            "steps": 1_000_000,
+            "milestones_per_episode": 12.345,
+            "milestone_shares": {},
+            "milestones": 19,
+            "unique_rooms": 26,
+            "return_mean": 12345.67,
+            "return_per_1000_steps": 12.34,
+            "shaping_weight": 0.56,
+            "shaping_reason": "",
+            "judge_agreement": -0.123456,
+            "judge_tau": None,
+            "reward_model_accuracy": 0.987654,
+            "gold_accuracy": 0.87654,
+            "trust": 0.87654,
+            "steps_per_second": 12_345.6,
+        }
+        | figures
     )
+
+
+def printed(rows, width):
     text = io.StringIO()
-    print_table([row], Console(file=text, width=80))
-    header, line, *_ = text.getvalue().splitlines()
-    assert header.split() == list(COLUMNS.values())
-    assert line.split()[1] == "1,000,000"
-    assert "…" not in text.getvalue()
+    print_table(rows, Console(file=text, width=width))
+    return text.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("epochs", [0, 1, 2, 30, 200])
+def test_the_closing_table_stands_upright_and_fits(width, epochs):
+    lines = printed([row(epoch) for epoch in range(epochs)], width)
+    assert all(len(line) <= width for line in lines)
+    wide = max(len(figure.title) for figure in FIGURES.values())
+    figures = {line[:wide].strip(): line[wide:].split() for line in lines[: len(FIGURES)]}
+    assert list(figures) == [figure.title for figure in FIGURES.values()]
+    shown = [int(epoch) for epoch in figures["epoch"]]
+    assert shown == [0, *range(epochs - len(shown) + 1, epochs)] if epochs else shown == []
+    assert len(shown) == epochs or len(lines[0]) > width - 11, "as many as fit"
+    assert len(shown) >= min(epochs, 2)
+    assert figures["steps"] == ["1,000,000"] * len(shown)
+    assert figures["reward model orders milestones"] == ["87.7%"] * len(shown)
+    assert figures["judges' foresight (tau)"] == ["–"] * len(shown)
+    left_out = epochs - len(shown)
+    assert any(f"{left_out} epoch" in line for line in lines) == (left_out > 0)

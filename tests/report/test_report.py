@@ -25,6 +25,9 @@ INFO = {
     "shaping_weight": 0.0,
     "steps_per_second": 100.0,
     "milestones": {"sword_1": 2, "finished": 0},
+    "episodes_finished": 3,
+    "trajectory_hashes": ["a slot"],
+    "shaping_reason": "off: no reward model yet",
     "room_visits": {"0:20": 280, "0:21": 20},
     "curve": [{"step": step, "return_per_1000_steps": step / 100} for step in range(0, 300, 10)],
     "planner": {"takeovers": {"done": 3}, "steps": 40, "plans": 4, "plans_invalid": 1},
@@ -49,6 +52,9 @@ def test_a_run_in_one_file(run):
     assert "push &lt;the&gt; block" in page
     assert "PUSH_BLOCK 3,4 up; WAIT 8" in page
     assert "1.50" in page
+    assert "<td>0.50</td>" in page, "two of four episodes have the milestone"
+    assert "was reached by 50.0% of epoch 0&#39;s episodes." in page
+    assert "The judges&#39; scores did not shape epoch 0: no reward model yet." in page
     assert page.count("<svg") == 1, "one curve was recorded"
     assert "data:image/png;base64," in page, "the map with a picture of the room"
     assert "What the judges liked" not in page, "nothing was judged"

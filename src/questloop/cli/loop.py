@@ -236,6 +236,7 @@ def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool)
     if as_json:
         document = {
             "rows": [row.to_json() for row in result.rows],
+            "summary": list(result.summary),
             "report": result.report,
             "store": result.store,
             "seconds": round(result.seconds, 1),
@@ -244,6 +245,8 @@ def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool)
         return
     console = Console()
     print_table(result.rows, console)
+    for sentence in result.summary:
+        console.print(f"\n{sentence}", highlight=False, markup=False)
     console.print(
         f"\nreport  {result.report}\nstore   {result.store}\ntook    {result.seconds:.0f} s", highlight=False
     )

@@ -11,14 +11,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from questloop.episodes.plain import counted
 from questloop.pipeline.context import Context
-from questloop.report.table import COLUMNS, LEGEND, Row, cells, rows
+from questloop.report.table import FIGURES, Row, cells, rows
 from questloop.storage import keys
 from questloop.storage.keys import Stage
 from questloop.telemetry import logs
 from questloop.telemetry.progress import ProgressFile, Tell, stage_progress
 from questloop.training.epoch_plan import EpochProgress
 
+_GAP = 2  # characters between two columns of the closing table
 _TITLES = {Stage.ROLLOUTS: "train", Stage.EVALUATE: "judge", Stage.REWARD_MODEL: "reward model"}
 _UNITS = {Stage.ROLLOUTS: "steps", Stage.EVALUATE: "judgements", Stage.REWARD_MODEL: "updates"}
 
@@ -122,11 +124,30 @@ def _training(at: EpochProgress) -> dict[str, Any]:
 
 
 def print_table(rows: list[Row], console: Console) -> None:
-    """The closing table and what its columns mean."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")  # fits 80 columns
-    for title in COLUMNS.values():
-        table.add_column(title, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*cells(row))
+    """The closing table: a line per figure, a column per epoch, the first and as many of the last as fit."""
+    names, *figures = ([figure.title for figure in FIGURES.values()], *map(cells, rows))
+    room = console.width - max(map(len, names))
+    shown = _fitting([max(map(len, column)) + _GAP for column in figures], room)
+    table = Table(box=None, pad_edge=False, padding=(0, 0, 0, _GAP), show_header=False)
+    for _ in (names, *shown):
+        table.add_column(justify="right", no_wrap=True)
+    table.columns[0].justify = "left"
+    for line, cell in enumerate(zip(names, *(figures[place] for place in shown), strict=True)):
+        table.add_row(*cell, style=None if line else "bold")
     console.print(table)
-    console.print(LEGEND, style="dim", highlight=False)
+    left_out = len(figures) - len(shown)
+    if left_out:
+        console.print(
+            f"{counted(left_out, 'epoch')} after the first not shown; --json prints all.", style="dim"
+        )
+
+
+def _fitting(widths: list[int], room: int) -> list[int]:
+    """Which columns fit into `room` characters: the first, and as many of the last as there is room for."""
+    shown: list[int] = []
+    for place in (0, *range(len(widths) - 1, 0, -1))[: len(widths)]:
+        room -= widths[place]
+        if room < 0:
+            break
+        shown.append(place)
+    return sorted(shown)

@@ -16,6 +16,7 @@ from questloop.pipeline import stages
 from questloop.pipeline.context import Context, open_context
 from questloop.pipeline.display import Display
 from questloop.report.report import write_report
+from questloop.report.summary import milestone_titles, sentences
 from questloop.report.table import Row, rows
 from questloop.settings import Settings
 from questloop.storage.keys import Stage
@@ -37,6 +38,7 @@ class RunResult:
     report: str
     store: str
     seconds: float
+    summary: tuple[str, ...] = ()  # what the rows come to, in sentences
 
 
 def run_pipeline(
@@ -62,7 +64,9 @@ def run_pipeline(
         display.finish()
         with display.work("report", "parts") as tell:
             report = write_report(context.store, settings, tell)
-    return RunResult(rows(context.store), report, context.store.url, clock() - started)
+    found = rows(context.store)
+    told = tuple(sentences(found, milestone_titles(settings.game)))
+    return RunResult(found, report, context.store.url, clock() - started, told)
 
 
 def run_epoch(context: Context, epoch: int, trainer: Trainer, display: Display) -> None:

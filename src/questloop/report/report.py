@@ -15,7 +15,7 @@ from questloop.episodes.run import read_run
 from questloop.errors import UnavailableError
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
-from questloop.report import charts, page_data, table
+from questloop.report import charts, page_data, summary, table
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.commit import committed_epochs, read_commit
@@ -27,23 +27,6 @@ REPORT_KEY = f"{MODELS}/pipeline/report.html"
 MOST_FILM_BYTES = 4_000_000
 """A larger film is linked, not put into the page."""
 _PARTS = 4
-
-
-_COLUMNS = [
-    ("epoch", ""),
-    ("steps", ""),
-    ("return", "mean of ended episodes, unshaped"),
-    ("reward", "per 1000 steps"),
-    ("rooms", "different ones"),
-    ("milestones", "different ones"),
-    ("shaping", "weight of the reward model"),
-    ("agreement", "alpha between judges"),
-    ("outcomes", "tau of the score with what followed"),
-    ("pairs", "reward model with judges"),
-    ("trust", "reward model with what happened"),
-    ("steps/s", ""),
-]
-"""Heading and explanation, in the order of `table.COLUMNS`."""
 
 
 def write_report(
@@ -92,7 +75,8 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
         steps=f"{sum(row.steps for row in rows):,}",
         parts=_parts(settings),
         tiles=_tiles(rows, milestones),
-        columns=_COLUMNS,
+        sentences=summary.sentences(rows, titles),
+        figures=table.FIGURES.values(),
         rows=[table.cells(row) for row in rows],
         charts=charts.learning_curves(played),
         maps=maps,
@@ -120,18 +104,18 @@ def _tiles(rows: list[table.Row], milestones: list[tuple[str, list[int]]]) -> li
         return []
     first, last = rows[0], rows[-1]
     reached = sum(any(counts) for _, counts in milestones)
-    start = f"{page_data.number(first.return_per_1000_steps)} in epoch {first.epoch}"
+    start = f"{table.text('milestones_per_episode', first)} in epoch {first.epoch}"
     return [
-        (page_data.number(last.return_per_1000_steps), "reward per 1000 steps", start),
+        (table.text("milestones_per_episode", last), "milestones per episode in the last epoch", start),
         (str(last.unique_rooms), "rooms in the last epoch", f"{first.unique_rooms} in epoch {first.epoch}"),
         (f"{reached} of {len(milestones)}", "milestones", "reached by an episode of the run"),
-        (page_data.number(last.judge_agreement), "judges' agreement", "Krippendorff's alpha; 1 is perfect"),
+        (table.text("judge_agreement", last), "judges' agreement", "Krippendorff's alpha; 1 is perfect"),
         (
-            page_data.number(last.reward_model_accuracy),
+            table.text("reward_model_accuracy", last),
             "reward model",
             "held-out pairs ordered as the judges do",
         ),
-        (f"{last.steps_per_second:,.0f}", "steps per second", "playing and learning"),
+        (table.text("steps_per_second", last), "steps per second", "playing and learning"),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from questloop.storage.commit import Commit, committed_epochs, read_commit
 from questloop.storage.keys import Stage
@@ -16,11 +16,14 @@ class Row:
 
     epoch: int
     steps: int
+    milestones_per_episode: float | None  # over the episodes that the epoch touched, finished or not
+    milestone_shares: dict[str, float]  # of the same episodes, 0..1, by key, in the game's order
+    milestones: int  # different ones reached in the epoch
+    unique_rooms: int
     return_mean: float | None  # of finished episodes, unshaped
     return_per_1000_steps: float
-    unique_rooms: int
-    milestones: int  # different ones reached in the epoch
     shaping_weight: float
+    shaping_reason: str  # why the weight is so
     judge_agreement: float | None  # Krippendorff's alpha between the judges
     judge_tau: float | None  # Kendall's tau-b of the weighted score against known outcomes
     reward_model_accuracy: float | None  # held-out pairs, against the judges
@@ -33,28 +36,30 @@ class Row:
         return asdict(self)
 
 
-COLUMNS = {
-    "epoch": "epoch",
-    "steps": "steps",
-    "return_mean": "return",
-    "return_per_1000_steps": "/1000",
-    "unique_rooms": "rooms",
-    "milestones": "miles",
-    "shaping_weight": "shape",
-    "judge_agreement": "alpha",
-    "judge_tau": "tau",
-    "reward_model_accuracy": "pairs",
-    "trust": "trust",
-    "steps_per_second": "steps/s",
-}
+class Heading(NamedTuple):
+    """How a figure of a row is called and written, wherever it is shown."""
 
-LEGEND = (
-    "return: mean of the episodes that ended, unshaped; /1000: reward per 1000 steps; miles: milestones "
-    "reached; shape: weight of the earlier epochs' reward model; alpha: Krippendorff's, between the judges; "
-    "tau: Kendall's tau-b of their score against whether a new milestone followed; pairs: share of held-out "
-    "pairs that the reward model orders as the judges do; trust: share of states before and after a "
-    "milestone of a held-out episode that it orders rightly, from which the weight follows."
-)
+    title: str
+    note: str = ""  # what a title cannot say
+    share: bool = False  # written in percent
+
+
+FIGURES = {
+    "epoch": Heading("epoch"),
+    "milestones_per_episode": Heading("milestones per episode", "mean of the episodes played"),
+    "milestones": Heading("different milestones", "reached by any episode"),
+    "unique_rooms": Heading("different rooms", "entered by any episode"),
+    "return_mean": Heading("return per episode", "mean of those that ended, unshaped"),
+    "return_per_1000_steps": Heading("reward per 1,000 steps", "unshaped"),
+    "shaping_weight": Heading("weight of shaping", "by the reward model of the epochs before"),
+    "judge_agreement": Heading("judges' agreement (alpha)", "Krippendorff's; 1 is perfect, 0 chance"),
+    "judge_tau": Heading("judges' foresight (tau)", "of their score with whether a milestone followed"),
+    "reward_model_accuracy": Heading("reward model agrees with judges", "held-out pairs", share=True),
+    "trust": Heading("reward model orders milestones", "states before and after one", share=True),
+    "steps": Heading("steps"),
+    "steps_per_second": Heading("steps per second", "playing and learning"),
+}
+"""The figures of `Row` that tables show, in their order."""
 
 
 def rows(store: Store) -> list[Row]:
@@ -63,8 +68,20 @@ def rows(store: Store) -> list[Row]:
 
 
 def cells(row: Row) -> list[str]:
-    """The row as text, in the order of `COLUMNS`."""
-    return [_text(getattr(row, name)) for name in COLUMNS]
+    """The row as text, in the order of `FIGURES`."""
+    return [text(name, row) for name in FIGURES]
+
+
+def text(name: str, row: Row) -> str:
+    """A figure of `FIGURES` as every table writes it; a dash where it is not known."""
+    value = getattr(row, name)
+    if value is None:
+        return "–"
+    if FIGURES[name].share:
+        return f"{value:.1%}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
 
 
 def row(store: Store, epoch: int) -> Row:
@@ -73,14 +90,18 @@ def row(store: Store, epoch: int) -> Row:
     judged = _info(read_commit(store, epoch, Stage.EVALUATE))
     learned = _info(read_commit(store, epoch, Stage.REWARD_MODEL))
     reading = learned.get("readings", {}).get(learned.get("reading"), {})
+    shares = _milestone_shares(played)
     return Row(
         epoch=epoch,
         steps=played["step_end"] - played["step_start"],
+        milestones_per_episode=sum(shares.values()) if shares else None,
+        milestone_shares=shares,
+        milestones=sum(count > 0 for count in played["milestones"].values()),
+        unique_rooms=played["unique_rooms"],
         return_mean=played["return_mean"],
         return_per_1000_steps=played["return_per_1000_steps"],
-        unique_rooms=played["unique_rooms"],
-        milestones=sum(count > 0 for count in played["milestones"].values()),
         shaping_weight=played["shaping_weight"],
+        shaping_reason=played.get("shaping_reason", ""),
         judge_agreement=judged.get("alpha"),
         judge_tau=(judged.get("tau") or {}).get("tau"),
         reward_model_accuracy=(reading.get("judges") or {}).get("value"),
@@ -94,9 +115,7 @@ def _info(commit: Commit | None) -> dict[str, Any]:
     return dict(commit.info) if commit is not None else {}
 
 
-def _text(value: float | None) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+def _milestone_shares(played: dict[str, Any]) -> dict[str, float]:
+    """Empty where it is not known how many episodes there were: those that ended, and one in every slot."""
+    episodes = played.get("episodes_finished", 0) + len(played.get("trajectory_hashes", ()))
+    return {name: count / episodes for name, count in played["milestones"].items()} if episodes else {}

@@ -27,9 +27,8 @@ def run_pages(site: Site) -> APIRouter:
         ranked = sorted(book.weighted(judged[-1]).items(), key=lambda item: item[::-1]) if judged else []
         return draw(
             "overview.html",
-            columns=list(table.COLUMNS.values()),
+            figures=table.FIGURES.values(),
             rows=[table.cells(row) for row in book.rows()],
-            legend=table.LEGEND,
             charts=learning_curves(book.so_far()),
             epochs=list(recent),
             milestones=[row for row in page_data.milestones(recent) if any(row[1])],

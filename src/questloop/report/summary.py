@@ -1,0 +1,74 @@
+"""What a run's table comes to, in sentences: whether the agent got better, and what the judges did for it.
+
+Every sentence states figures of the rows; where one was not measured, it is not spoken of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.report.table import Row, text
+from questloop.settings import GameSettings
+
+
+def milestone_titles(game: GameSettings) -> dict[str, str]:
+    """Titles of the game's milestones by key, in the game's order."""
+    profile = profile_for(Rom.load(game.rom_path), game.guide, game.game_profile)
+    return {milestone.key: milestone.title for milestone in profile.milestones}
+
+
+def sentences(rows: list[Row], titles: Mapping[str, str]) -> list[str]:
+    """Of the rows of a run, in order; `titles`: those of the game's milestones by key."""
+    found = [progress(rows), furthest(rows, titles), judges_part(rows)]
+    return [sentence for sentence in found if sentence]
+
+
+def progress(rows: list[Row]) -> str | None:
+    """How milestones per episode changed between the first and the last epoch."""
+    known = [row for row in rows if row.milestones_per_episode is not None]
+    if len(known) < 2:
+        return None
+    first, last = known[0], known[-1]
+    before, after = (text("milestones_per_episode", row) for row in (first, last))
+    span = f"between epoch {first.epoch} and epoch {last.epoch}"
+    if before == after:
+        return f"Milestones per episode stayed at {before} {span}."
+    assert first.milestones_per_episode is not None
+    assert last.milestones_per_episode is not None
+    verb = "rose" if last.milestones_per_episode > first.milestones_per_episode else "fell"
+    return f"Milestones per episode {verb} from {before} to {after} {span}."
+
+
+def furthest(rows: list[Row], titles: Mapping[str, str]) -> str | None:
+    """How many episodes reached the furthest milestone that any did, in the first and the last epoch."""
+    known = [row for row in rows if row.milestone_shares]
+    reached = [name for row in known for name, share in row.milestone_shares.items() if share]
+    if not reached:
+        return "No episode reached a milestone." if known else None
+    order = {name: place for place, name in enumerate(titles)}
+    name = max(reached, key=lambda key: order.get(key, -1))
+    first, last = known[0], known[-1]
+    share = f"{last.milestone_shares.get(name, 0.0):.1%} of epoch {last.epoch}'s episodes"
+    if first is not last:
+        share += f", {first.milestone_shares.get(name, 0.0):.1%} of epoch {first.epoch}'s"
+    return f"The furthest milestone, “{titles.get(name, name)}”, was reached by {share}."
+
+
+def judges_part(rows: list[Row]) -> str | None:
+    """Whether the judges' scores shaped the last epoch, and the figure that decided it."""
+    if not rows or not rows[-1].shaping_reason:
+        return None
+    last = rows[-1]
+    if not last.shaping_weight:
+        reason = last.shaping_reason.removeprefix("off: ")
+        return f"The judges' scores did not shape epoch {last.epoch}: {reason}."
+    models = [row for row in rows[:-1] if row.trust is not None]
+    if not models:
+        return None
+    return (
+        f"The reward model learned from the judges' scores ordered {text('trust', models[-1])} of the states "
+        f"before and after a milestone of held-out episodes rightly, so it shaped epoch {last.epoch} with "
+        f"weight {text('shaping_weight', last)}."
+    )
