@@ -108,7 +108,12 @@ def test_a_pending_job_is_claimed_once_a_slot_is_free(db):
     attempts.finish(db, running.attempt, Outcome(Ending.COMPLETED))
     assert claim(db).job_id == waiting
     events, _ = jobs.history(db, waiting)
-    assert [event.after for event in events] == ["queued", "pending", "queued", "running"]
+    assert [(event.before, event.after, event.reason, event.detail) for event in events] == [
+        (None, "queued", None, None),
+        ("queued", "pending", "no_free_slot", None),
+        ("pending", "queued", "slot_free", None),
+        ("queued", "running", None, "vm"),
+    ]
 
 
 def test_cpu_slots_take_only_jobs_without_gpus_and_are_no_gpus(db):

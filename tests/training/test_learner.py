@@ -115,7 +115,9 @@ def _rllib_targets(rollout, network, n, config):
         cut.append(float(boundary == 2 or open_end))
         real.append(True)
         if boundary or open_end:
-            values.append(value(rollout.last_obs[n] if open_end else finals[t * rollout.shape[1] + n]))
+            values.append(
+                value(rollout.observations[-1][n] if open_end else finals[t * rollout.shape[1] + n])
+            )
             rewards.append(0.0)
             ended.append(1.0)
             cut.append(0.0)

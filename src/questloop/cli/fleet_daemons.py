@@ -11,9 +11,12 @@ import typer
 from questloop.cli.fleet_common import open_fleet
 
 if TYPE_CHECKING:
+    from questloop.fleet.database import Database
     from questloop.settings import Settings
 
 app = typer.Typer()
+
+MetricsPort = Annotated[int | None, typer.Option(help="publish metrics on this port")]
 
 
 @app.command()
@@ -22,7 +25,7 @@ def up(
         int | None,
         typer.Option(min=0, help="jobs without a GPU at once here; unset: 1 where there is no GPU"),
     ] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="publish metrics on this port")] = None,
+    metrics_port: MetricsPort = None,
 ) -> None:
     """Start the whole fleet on this machine: NATS, SQLite, poller, dispatcher, requeue manager.
 
@@ -32,11 +35,9 @@ def up(
 
         questloop fleet up
     """
-    db, settings = open_fleet()
+    db, settings = _set_up(metrics_port)
     from questloop.fleet.up import run_until_signal
     from questloop.fleet.up import up as run
-
-    _set_up(metrics_port, settings)
 
     def ready(url: str) -> None:
         print(f"fleet up: database {db.url.render_as_string()}, NATS {_without_password(url)}")
@@ -49,66 +50,59 @@ def up(
 
 
 @app.command()
-def poller(
-    metrics_port: Annotated[int | None, typer.Option(help="publish metrics on this port")] = None,
-) -> None:
+def poller(metrics_port: MetricsPort = None) -> None:
     """Run the GPU poller alone.
 
     Example:
 
         DATABASE_URL=postgresql://fleet@db/fleet questloop fleet poller
     """
-    db, settings = open_fleet()
+    db, settings = _set_up(metrics_port)
     from questloop.fleet.poller import GPUPoller
     from questloop.fleet.up import run_until_signal
 
-    _set_up(metrics_port, settings)
-    run_until_signal(lambda stop: GPUPoller(db, settings.fleet).run(stop))
+    run_until_signal(GPUPoller(db, settings.fleet).run)
 
 
 @app.command()
-def dispatcher(
-    metrics_port: Annotated[int | None, typer.Option(help="publish metrics on this port")] = None,
-) -> None:
+def dispatcher(metrics_port: MetricsPort = None) -> None:
     """Run a dispatcher alone; any number may run.
 
     Example:
 
         DATABASE_URL=postgresql://fleet@db/fleet NATS_URL=nats://bus:4222 questloop fleet dispatcher
     """
-    db, settings = open_fleet()
+    db, settings = _set_up(metrics_port)
     from questloop.fleet.dispatcher import GlobalJobDispatcher
     from questloop.fleet.up import run_until_signal
 
-    _set_up(metrics_port, settings)
-    run_until_signal(lambda stop: GlobalJobDispatcher(db, settings.fleet, settings.store).run(stop))
+    run_until_signal(GlobalJobDispatcher(db, settings.fleet, settings.store).run)
 
 
 @app.command()
-def requeue(
-    metrics_port: Annotated[int | None, typer.Option(help="publish metrics on this port")] = None,
-) -> None:
+def requeue(metrics_port: MetricsPort = None) -> None:
     """Run the requeue manager alone.
 
     Example:
 
         DATABASE_URL=postgresql://fleet@db/fleet questloop fleet requeue
     """
-    db, settings = open_fleet()
+    db, settings = _set_up(metrics_port)
     from questloop.fleet.requeue import RequeueManager
     from questloop.fleet.up import run_until_signal
 
-    _set_up(metrics_port, settings)
-    run_until_signal(lambda stop: RequeueManager(db, settings.fleet).run(stop))
+    run_until_signal(RequeueManager(db, settings.fleet).run)
 
 
-def _set_up(port: int | None, settings: Settings) -> None:
-    """Set a daemon up: its files are its owner's, and its metrics are published where asked for."""
+def _set_up(port: int | None) -> tuple[Database, Settings]:
+    """Open the fleet for a daemon: its files are its owner's, and its metrics are published if asked for."""
+    db, settings = open_fleet()
     os.umask(0o077)
     if port is not None:
         from questloop.telemetry import metrics
 
         metrics.MetricsServer(port, settings.telemetry.metrics_address)
+    return db, settings
 
 
 def _without_password(url: str) -> str:

@@ -37,7 +37,7 @@ from questloop.fleet.database import Database
 from questloop.fleet.jobs import move, move_many
 from questloop.fleet.models import VM, Attempt, Claim, Job, Slot, db_ago, db_now
 from questloop.fleet.placement import Choice, Demand, SlotView, choices, machine_to_keep_free
-from questloop.fleet.states import Health, JobStatus, SlotKind, VMState
+from questloop.fleet.states import SLOT_FREE, Health, JobStatus, SlotKind, VMState
 from questloop.settings import FleetSettings, Placement
 
 # Literal, not bound, so that the planner can prove that the partial indexes serve.
@@ -324,7 +324,7 @@ def _take(
     )
     recount(session, choice.vm_id)
     if status is JobStatus.PENDING:
-        move(session, job_id, status, JobStatus.QUEUED, reason="slot_free", pending_since=None)
+        move(session, job_id, status, JobStatus.QUEUED, reason=SLOT_FREE, pending_since=None)
     move(
         session,
         job_id,

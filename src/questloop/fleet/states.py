@@ -33,6 +33,10 @@ TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
 }
 
 
+SLOT_FREE = "slot_free"
+"""Reason in the event of a job that had to wait and was given a slot."""
+
+
 class JobKind(StrEnum):
     """What a job runs."""
 

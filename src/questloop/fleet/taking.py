@@ -13,17 +13,18 @@ from sqlalchemy import ARRAY, Boolean, Connection, Integer, String, bindparam, t
 
 from questloop.fleet.models import UTCDateTime
 from questloop.fleet.placement import Choice, Demand
-from questloop.fleet.states import JobStatus
+from questloop.fleet.states import SLOT_FREE, Health, JobStatus, SlotKind
 
+# The words of enums are written into the text, so that the planner sees them.
 _TAKE = text(
-    """
+    f"""
     WITH taken AS (
         UPDATE slots
         SET claims = claims + 1, claimed_mb = claimed_mb + :memory_mb,
             exclusive = NOT :shared, claim_changed_at = :moment
         WHERE id = ANY(:slot_ids) AND :wanted = (
             SELECT count(*) FROM slots
-            WHERE id = ANY(:slot_ids) AND health = 'healthy' AND NOT foreign_use AND NOT exclusive
+            WHERE id = ANY(:slot_ids) AND health = '{Health.HEALTHY}' AND NOT foreign_use AND NOT exclusive
               AND CASE WHEN :shared THEN claimed_mb + :memory_mb <= memory_mb ELSE claims = 0 END
         )
         RETURNING id
@@ -37,23 +38,23 @@ _TAKE = text(
     ), recount AS (
         UPDATE vms SET available_gpus = (
             SELECT count(*) FROM slots
-            WHERE vm_id = :vm_id AND kind = 'cuda' AND health = 'healthy' AND NOT foreign_use
-              AND claims = 0 AND id <> ALL(:slot_ids)
+            WHERE vm_id = :vm_id AND kind = '{SlotKind.CUDA}' AND health = '{Health.HEALTHY}'
+              AND NOT foreign_use AND claims = 0 AND id <> ALL(:slot_ids)
         )
         FROM attempt WHERE vms.id = :vm_id
     ), move AS (
         UPDATE jobs
-        SET status = 'running', attempt = attempt.id, started_at = :moment, finished_at = NULL,
+        SET status = '{JobStatus.RUNNING}', attempt = attempt.id, started_at = :moment, finished_at = NULL,
             exit_code = NULL, pending_since = NULL
         FROM attempt WHERE jobs.job_id = :job_id AND jobs.status = :status
     ), event AS (
         INSERT INTO job_events (job_id, before, after, attempt, reason, detail)
         SELECT :job_id, change.before, change.after, change.fence, change.reason, change.detail
         FROM attempt CROSS JOIN LATERAL (
-            VALUES (1, 'pending', 'queued', NULL, 'slot_free', NULL),
-                   (2, 'queued', 'running', attempt.id, NULL, :vm_name)
+            VALUES (1, '{JobStatus.PENDING}', '{JobStatus.QUEUED}', NULL, '{SLOT_FREE}', NULL),
+                   (2, '{JobStatus.QUEUED}', '{JobStatus.RUNNING}', attempt.id, NULL, :vm_name)
         ) AS change (step, before, after, fence, reason, detail)
-        WHERE change.step = 2 OR :status = 'pending'
+        WHERE change.step = 2 OR :status = '{JobStatus.PENDING}'
         ORDER BY change.step
     )
     SELECT id FROM attempt

@@ -39,11 +39,6 @@ class Rollout:
         return self.observations[:-1]
 
     @property
-    def last_obs(self) -> NDArray:
-        """`[N, *shape]`: the open end."""
-        return self.observations[-1]
-
-    @property
     def shape(self) -> tuple[int, int]:
         """`(T, N)`."""
         steps, slots = self.action.shape
