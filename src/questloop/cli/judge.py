@@ -24,7 +24,7 @@ app = typer.Typer(help="Serve, compare and measure judges.", no_args_is_help=Tru
 
 ROLES = ("state", "puzzle", "vision")
 SMOLLM2_NOTICE = (
-    "SmolLM2-135M untrained is a real model without judgement (docs/explanation/judges.md has figures): "
+    "SmolLM2-135M untrained is a real model without judgement (benchmarks/judges/README.md has figures): "
     "it shows that the wire works, not which play is good"
 )
 
