@@ -3,8 +3,8 @@
 It knows nothing else: no rewards, no outcomes, no files. Its three roles look at different things (the state
 judge at the hero and its ways, the puzzle judge at puzzles and enemies, the vision judge at places and harm),
 so their agreement says something. What each sees is weighed into `overall`, the probability of a next step of
-the adventure soon. The weights are fixed; `benchmarks/judges/README.md` says what they were fitted on and what
-they are worth elsewhere.
+the adventure soon. The weights are fixed; `benchmarks/judges/README.md` says what they were fitted on and
+what they are worth elsewhere.
 """
 
 from __future__ import annotations
