@@ -26,6 +26,25 @@ LEARNS_HEAD = """## What the loop's commands set
 `questloop demo`, `pipeline`, `rollouts`, `evaluate`, `reward-model` and `epoch` set these in place of the \
 defaults above, since agents learn with them; the environment, `.env`, a file and flags go before them.
 """
+AWS_HEAD = """## AWS_* in the environment
+
+Other programs set these, for accounts and servers of their own.
+
+| variable | with S3_ACCESS_KEY and S3_SECRET_KEY | without |
+|---|---|---|
+| `AWS_ACCESS_KEY_ID`, `AWS_SESSION_TOKEN`, `AWS_WEB_IDENTITY_TOKEN_FILE` and the like | not used \
+| where the keys come from |
+| `AWS_REGION`, `AWS_DEFAULT_REGION` | not used | the region, where `S3_REGION_NAME` is not set |
+| `AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_S3` | not used | the address, where `S3_ENDPOINT_URL` is not set |
+| `AWS_SERVER_SIDE_ENCRYPTION`, `AWS_SSE_*`, `AWS_CHECKSUM_ALGORITHM`, `AWS_REQUEST_PAYER` and others of \
+[obstore](https://developmentseed.org/obstore/) | not used: the bucket's own defaults hold | used; \
+a value that cannot be is one line |
+| `AWS_CONDITIONAL_PUT` | not used | not used: a lease needs them |
+| `AWS_CA_BUNDLE`, `AWS_PROFILE` and files below `~/.aws` | not used | not used |
+
+One of the two keys without the other is refused. A server with a certificate of one's own is trusted by \
+`SSL_CERT_FILE`, a PEM file with its CA; proxies are `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+"""
 _SIGNS = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
 
 
@@ -41,7 +60,7 @@ def page() -> str:
         parts.append(
             "\n".join([f"## {title}", "", "| variable | default | meaning |", "|---|---|---|", *rows, ""])
         )
-    return "\n".join([*parts, _learns()])
+    return "\n".join([*parts, AWS_HEAD, _learns()])
 
 
 def _learns() -> str:

@@ -58,7 +58,7 @@ def test_json(store, tmp_path):
     assert done.returncode == ExitCode.DONE, done.stderr
     assert json.loads(done.stdout) | {"findings": 0} == {
         "segments": 0, "scores": 0, "models": 1, "orphans": 1, "missing": 0, "bad_hashes": 0, "duplicates": 0,
-        "bad_documents": 0, "lineage": 0, "ok": True, "findings": 0,
+        "bad_documents": 0, "lineage": 0, "spoilt": 0, "ok": True, "findings": 0,
     }  # fmt: skip
     assert done.stderr == ""
 

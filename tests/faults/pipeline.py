@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -223,8 +223,11 @@ def unfinished(store: Store) -> str:
     return "; ".join(f"{item.kind}: {item.key}: {item.detail}" for item in wrong[:3])
 
 
-def finished(store: Store, reference: Store, epochs: int = EPOCHS) -> str:
-    """Why a finished run is not the reference run exactly once; empty: it is. Removes its orphans."""
+def finished(store: Store, reference: Store, epochs: int = EPOCHS, without: Collection[str] = ()) -> str:
+    """Why a finished run is not the reference run exactly once; empty: it is. Removes its orphans.
+
+    `without`: objects that a repair took away.
+    """
     wrong = unfinished(store)
     if wrong:
         return wrong
@@ -234,7 +237,7 @@ def finished(store: Store, reference: Store, epochs: int = EPOCHS) -> str:
     left = audit_run(store)
     if left.findings:
         return f"after the repair: {left.findings[0]}"
-    here, there = names(store), names(reference)
+    here, there = ([key for key in names(each) if key not in without] for each in (store, reference))
     if here != there:
         odd = sorted(set(here) ^ set(there)) or [key for key in here if here.count(key) > 1]
         return f"objects differ from an undisturbed run's: {odd[:3]}"

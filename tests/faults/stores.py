@@ -22,7 +22,8 @@ from questloop.episodes.reader import SegmentReader
 from questloop.episodes.run import read_run
 from questloop.exit_codes import ExitCode
 from questloop.pipeline.audit import audit_run, rewind
-from questloop.storage import folder, keys, s3
+from questloop.pipeline.notes import mend
+from questloop.storage import folder, keys, s3, s3_client
 from questloop.storage.keys import Stage
 from questloop.storage.lease import Lease
 from questloop.storage.store import open_store
@@ -39,7 +40,7 @@ LASTING: list[Fault] = [403, 500, "reset"]
 def impatient() -> None:
     """Give up on a store or a judge after a second, in this process."""
     brief = {"max_retries": 2, "retry_timeout": timedelta(seconds=1)}
-    s3._PATIENT |= brief | {"backoff": {"init_backoff": timedelta(seconds=0.05)}}
+    s3_client.PATIENT |= brief | {"backoff": {"init_backoff": timedelta(seconds=0.05)}}
     s3._REPEAT_WITHIN_S = 1.0
     Exporter.__init__.__kwdefaults__["patience_s"] = 1.0
 
@@ -160,7 +161,7 @@ def _low_from(number: int) -> None:
 
 
 class Damaged(NamedTuple):
-    """An object of a finished run; `audited`: no run survives its loss, and the auditor must say so."""
+    """An object of a finished run; `audited`: the auditor must name it."""
 
     what: str
     key: str
@@ -189,11 +190,11 @@ def objects_of(store_url: str) -> list[Damaged]:
         Damaged("commit-rollouts.json", keys.commit(last, Stage.ROLLOUTS), True),
         Damaged("commit-reward_model.json", keys.commit(last, Stage.REWARD_MODEL), True),
         Damaged("run.json", keys.run(), True),
-        Damaged("lease", keys.lease(1), False),
-        Damaged("heartbeat", keys.lease_beat(1), False),
+        Damaged("lease", keys.lease(1), True),
+        Damaged("heartbeat", keys.lease_beat(1), True),
         Damaged("progress.json", keys.progress(), False),
-        Damaged("pass.json", keys.judge_pass(last), False),
-        Damaged("judgement", judgement, False),
+        Damaged("pass.json", keys.judge_pass(last), True),
+        Damaged("judgement", judgement, True),
     ]
 
 
@@ -201,7 +202,7 @@ def partial_files(fake: Fake, reference: Path, longer: Path, rng: random.Random,
     """Objects of a finished run that are cut off: named by the auditor, and no run is built on one.
 
     Asked for another epoch, the run ends with one line that names the object, or does without it. After
-    `verify --rewind` it ends as the undisturbed one (`longer`).
+    `verify --rewind`, or `--repair` of what no result hangs on, it ends as the undisturbed one (`longer`).
     """
     return _damaged("an object cut off", _cut, fake, reference, longer, rng, most)
 
@@ -259,6 +260,9 @@ def _damaged(
             wrong = wrong or finished(store, there, EPOCHS + 1)
             tally.check(not wrong, f"{damaged.what}: {wrong}")
         elif code == 0:
-            wrong = finished(store, there, EPOCHS + 1)
+            if found.spoilt:
+                with Lease.acquire(store, read_run(store).run):
+                    mend(store, audit_run(store))
+            wrong = finished(store, there, EPOCHS + 1, found.spoilt)
             tally.check(not wrong, f"{damaged.what}: {wrong}")
     return [tally]

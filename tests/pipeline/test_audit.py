@@ -5,14 +5,16 @@ import shutil
 
 import pytest
 
+from questloop.cli.verify import only_writer
 from questloop.episodes.findings import Kind
 from questloop.episodes.reader import SegmentReader
 from questloop.errors import BadDataError
 from questloop.pipeline.audit import audit_run, rewind
+from questloop.pipeline.notes import mend
 from questloop.storage import keys
 from questloop.storage.commit import read_commit
 from questloop.storage.keys import Stage
-from questloop.storage.lease import Lease
+from questloop.storage.lease import Lease, LeaseHeld
 from questloop.storage.sealed import DIGEST
 from questloop.storage.store import open_store, sha256_hex
 
@@ -160,3 +162,47 @@ def test_no_rewind_behind_a_retired_epoch(run):
     ):
         rewind(run, 1, lease)
     assert read_commit(run, 1, Stage.ROLLOUTS) is not None
+
+
+NOTES = {
+    "pass": lambda store: keys.judge_pass(1),
+    "judgement": lambda store: next(entry.key for entry in store.list(keys.judgements_prefix(1))),
+    "judgement of a cell": lambda store: next(entry.key for entry in store.list(keys.cell_judgements())),
+    "lease": lambda store: keys.lease(1),
+    "heartbeat": lambda store: keys.lease_beat(1),
+}
+
+
+def cut_off(data):
+    return data[: len(data) // 2]
+
+
+def another_digit(data):
+    place = next(at for at, byte in enumerate(data) if byte in b"12345678")
+    return data[:place] + b"9" + data[place + 1 :]
+
+
+@pytest.mark.parametrize("spoil", [cut_off, another_digit, lambda _: b"", lambda _: b"\xff"])
+@pytest.mark.parametrize("what", NOTES)
+def test_what_no_commit_lists_is_checked_by_its_own_digest(run, what, spoil):
+    """It is named, harms no epoch, and a repair takes it away without letting a fence come free."""
+    key = NOTES[what](run)
+    run.put(key, spoil(run.get(key)))
+    audit = audit_run(run)
+    assert [(item.kind, item.key) for item in audit.findings] == [(Kind.SPOILT, key)]
+    assert not audit.ok
+    with Lease.acquire(run, "mossgrove-s0"):
+        assert mend(run, audit_run(run)) == 1
+    assert audit_run(run).findings == []
+    assert run.exists(keys.lease(1))
+
+
+def test_a_store_whose_newest_lease_cannot_be_read_is_repaired_by_its_writer_only(run):
+    """Whatever the lease says: a pipeline that lives holds it."""
+    with Lease.acquire(run, "mossgrove-s0") as lease:
+        key = keys.lease(lease.fence)
+        run.put(key, cut_off(run.get(key)))
+        with pytest.raises(LeaseHeld), only_writer(run):
+            pass
+    with only_writer(run) as lease:
+        assert lease is not None

@@ -53,7 +53,7 @@ def test_pairs_are_numbered_as_the_segments_are(store):
 
 
 def test_without_comparisons_the_command_that_makes_them_is_named(store):
-    with pytest.raises(BadDataError, match="EPOCH=0 questloop judge compare"):
+    with pytest.raises(BadDataError, match="questloop judge compare --epoch 0"):
         compared_segments(store, [0])
     write(store, compared(0, 3, None))
     with pytest.raises(BadDataError, match="--pairs"):

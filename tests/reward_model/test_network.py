@@ -154,7 +154,7 @@ def flipped(data: bytes) -> bytes:
     ],
 )
 def test_a_bad_file_is_named_with_its_remedy(data, says):
-    with pytest.raises(BadDataError, match=rf"epoch_4/rm\.pt: .*({says}).*train it again"):
+    with pytest.raises(BadDataError, match=rf"epoch_4/rm\.pt: .*({says}).*`questloop verify --rewind 4`"):
         RewardModel.load(data, "epoch_4/rm.pt")
 
 

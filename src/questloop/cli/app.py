@@ -7,6 +7,7 @@ import sys
 import typer
 
 from questloop.cli import (
+    advice,
     bench,
     bursts,
     dashboard,
@@ -39,6 +40,7 @@ def root() -> None:
     """Game-playing agents that learn from AI judges, and judges that learn from outcomes."""
     from questloop.telemetry import logs
 
+    advice.forget()
     logs.configure()
 
 
@@ -77,7 +79,7 @@ def main() -> None:
     try:
         app()
     except QuestloopError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {advice.complete(str(error), app)}", file=sys.stderr)
         sys.exit(error.exit_code)
 
 

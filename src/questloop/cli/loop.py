@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from questloop import settings as settings_module
+from questloop.cli import advice
 from questloop.cli.loop_words import closing, dashboard_beside, opening
 from questloop.cli.options import (
     ConfigOption,
@@ -255,8 +256,10 @@ def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool)
 
 
 def _demo_store() -> str | None:
-    named = any(os.environ.get(name) for name in ("STORE_URL", "S3_ENDPOINT_URL"))
-    return None if named else DEMO_STORE
+    if any(os.environ.get(name) for name in ("STORE_URL", "S3_ENDPOINT_URL")):
+        return None
+    advice.note_store(DEMO_STORE)
+    return DEMO_STORE
 
 
 def _clear(settings: Settings) -> None:

@@ -10,23 +10,28 @@ from typing import Annotated
 
 import typer
 
+from questloop.cli.advice import named
 from questloop.errors import UsageError
 
 StorePlace = Annotated[
-    str | None, typer.Argument(metavar="[STORE]", help="The store, in place of --store.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="[STORE]", help="The store, in place of --store.", show_default=False, callback=named
+    ),
 ]
 StoreOption = Annotated[
-    str | None, typer.Option("--store", help="STORE_URL: a path, file:///... or s3://bucket.")
+    str | None,
+    typer.Option("--store", help="STORE_URL: a path, file:///... or s3://bucket.", callback=named),
 ]
 EpochOption = Annotated[int | None, typer.Option("--epoch", min=0, help="EPOCH")]
 LatestEpoch = Annotated[int | None, typer.Option("--epoch", min=0, help="Epoch; unset: the latest.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of settings.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of settings.", callback=named)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 RomOption = Annotated[Path | None, typer.Option("--rom", help="ROM; unset: ROM_PATH or the bundled game.")]
 StartStatesOption = Annotated[
     str | None, typer.Option("--start-states", help="START_STATES: folder or store of start states.")
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="SEED")]
+SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="SEED", callback=named)]
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free port.")]
 
 JobPlace = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +24,7 @@ def verify(
     place: StorePlace = None,
     store: StoreOption = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="delete what no commit lists; nothing else is touched")
+        bool, typer.Option("--repair", help="delete what no commit lists, and what was spoilt of that")
     ] = False,
     rewind: Annotated[
         int | None,
@@ -36,9 +37,10 @@ def verify(
 
     Reads and hashes everything that a commit lists, and follows the lineage from segments to scores, reward
     models and the epochs that these shaped. Orphans are what a stage that was killed left behind: they do no
-    harm, and --repair deletes them. What is damaged cannot be repaired, but played again: --rewind withdraws
-    an epoch's results and all later ones. Neither works while a pipeline is writing the store. Exit code 65
-    where something is missing, changed or twice.
+    harm, and --repair deletes them. So it does with a cached judgement, a judge pass, a lease or a heartbeat
+    that was cut off or changed (spoilt): no result hangs on them. What else is damaged cannot be repaired,
+    but played again: --rewind withdraws an epoch's results and all later ones. Neither works while a pipeline
+    is writing the store. Exit code 65 where something is missing, changed or twice.
 
     Examples:
 
@@ -53,6 +55,7 @@ def verify(
     from questloop import settings
     from questloop.episodes.audit import remove_orphans
     from questloop.exit_codes import ExitCode
+    from questloop.pipeline.notes import mend
     from questloop.storage.store import open_existing_store
 
     changes = repair or rewind is not None
@@ -62,12 +65,13 @@ def verify(
     if rewind is None and not repair:
         found = _audit(where)
     else:
-        with _only_writer(where) as lease:
+        with only_writer(where) as lease:
             if rewind is not None:
                 withdrawn = _rewind(where, rewind, lease)
             found = _audit(where)
             if repair:
-                removed = remove_orphans(where, found) + where.remove_unfinished()
+                removed = remove_orphans(where, found) + mend(where, found) + where.remove_unfinished()
+                found.repaired = True
     if as_json:
         done = {"withdrawn": withdrawn} if rewind is not None else {}
         print(json.dumps(found.to_json() | done | ({} if removed is None else {"removed": removed})))
@@ -88,15 +92,21 @@ def _audit(store: Store) -> Audit:
 
 
 @contextmanager
-def _only_writer(store: Store) -> Iterator[Lease | None]:
+def only_writer(store: Store) -> Iterator[Lease | None]:
     """Hold the store's lease, so that no pipeline writes meanwhile; None: there never was a pipeline."""
+    from questloop.episodes.run import read_run
+    from questloop.storage import keys
     from questloop.storage.lease import Lease, holder_of
 
     holder = holder_of(store)
-    if holder is None:
+    if holder is not None:
+        run = holder.run
+    elif next(store.list(keys.lease_prefix()), None):  # its lease cannot be read
+        run = read_run(store).run
+    else:
         yield None
         return
-    with Lease.acquire(store, holder.run) as lease:
+    with Lease.acquire(store, run) as lease:
         yield lease
 
 
@@ -110,9 +120,10 @@ def _rewind(store: Store, epoch: int, lease: Lease | None) -> list[str]:
 
 
 def _print(found: Audit, url: str, removed: int | None) -> None:
-    result = found.to_json()
+    result, again = found.to_json(), f"questloop verify {shlex.quote(url)}"
     print(f"{url}: {found.segments} segments, {found.scores} scores, {found.models} models")
-    shown = [finding for finding in found.findings if removed is None or finding.key not in found.orphans]
+    gone = () if removed is None else (*found.orphans, *found.spoilt)
+    shown = [finding for finding in found.findings if finding.key not in gone]
     for finding in shown[:_SHOWN]:
         print(f"  {finding.kind}: {finding.key}: {finding.detail}")
     if len(shown) > _SHOWN:
@@ -123,10 +134,12 @@ def _print(found: Audit, url: str, removed: int | None) -> None:
         print(f"{result['orphans']} orphans of stages that were stopped; --repair deletes them")
     if found.ok:
         print("ok")
+    elif found.whole:
+        print(f"NOT ok: no result hangs on what was spoilt; take it away by {again} --repair")
     elif (epoch := found.first_harmed) is not None:
         print(
             f"NOT ok: restore what is missing from a copy, or play again from epoch {epoch} on: "
-            f"questloop verify --rewind {epoch} --repair, then the same pipeline"
+            f"{again} --rewind {epoch} --repair, then the same pipeline"
         )
     else:
         print("NOT ok: restore what is missing from a copy, or begin again in another STORE_URL")

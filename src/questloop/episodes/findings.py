@@ -21,6 +21,10 @@ class Kind(StrEnum):
     DUPLICATE = "duplicate"
     BAD_DOCUMENT = "bad_document"
     LINEAGE = "lineage"
+    SPOILT = "spoilt"
+
+
+_HARMLESS = (Kind.ORPHAN, Kind.SPOILT)
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Audit:
     """What an audit found.
 
     A store with orphans is well: those are what a stage that was killed left behind, and no reader sees them.
+    What is spoilt no result depends on; it is repaired by taking it away.
     """
 
     segments: int = 0
@@ -47,6 +52,8 @@ class Audit:
     commits: dict[tuple[int, Stage], Commit] = field(default_factory=dict, repr=False)
     manifests: dict[str, Manifest] = field(default_factory=dict, repr=False)  # of whole segments, by id
     retired: frozenset[int] = frozenset()
+    repaired: bool = False
+    """orphans and what was spoilt are gone"""
 
     def found(self, kind: Kind, key: str, detail: str, epoch: int | None = None) -> None:
         """Note something wrong, once."""
@@ -61,17 +68,29 @@ class Audit:
     @property
     def first_harmed(self) -> int | None:
         """The first epoch whose results are not whole; None: all are, or a fault is of no epoch."""
-        harmed = [finding.epoch for finding in self.findings if finding.kind is not Kind.ORPHAN]
+        harmed = [finding.epoch for finding in self.findings if finding.kind not in _HARMLESS]
         known = [epoch for epoch in harmed if epoch is not None]
         return min(known) if known and len(known) == len(harmed) else None
 
     @property
+    def whole(self) -> bool:
+        """Whether every result is: what was found harms none."""
+        return all(finding.kind in _HARMLESS for finding in self.findings)
+
+    @property
     def ok(self) -> bool:
-        return all(finding.kind is Kind.ORPHAN for finding in self.findings)
+        return self.whole and (self.repaired or not self.spoilt)
 
     @property
     def orphans(self) -> tuple[str, ...]:
-        return tuple(finding.key for finding in self.findings if finding.kind is Kind.ORPHAN)
+        return self._keys_of(Kind.ORPHAN)
+
+    @property
+    def spoilt(self) -> tuple[str, ...]:
+        return self._keys_of(Kind.SPOILT)
+
+    def _keys_of(self, kind: Kind) -> tuple[str, ...]:
+        return tuple(finding.key for finding in self.findings if finding.kind is kind)
 
     def to_json(self) -> dict[str, Any]:
         """Counts, whether the store is well, and the findings."""
@@ -86,6 +105,7 @@ class Audit:
             "duplicates": counts[Kind.DUPLICATE],
             "bad_documents": counts[Kind.BAD_DOCUMENT],
             "lineage": counts[Kind.LINEAGE],
+            "spoilt": counts[Kind.SPOILT],
             "ok": self.ok,
             "findings": [asdict(finding) | {"kind": finding.kind.value} for finding in self.findings],
         }

@@ -85,7 +85,7 @@ class SegmentReader:
         if commit is None:
             raise NotFound(
                 f"store {self._store.url}: epoch {epoch} has no committed rollouts; "
-                f"play it with `EPOCH={epoch} questloop rollouts`"
+                f"play it with `questloop rollouts --epoch {epoch}`"
             )
         return {key for key in commit.listed if key.endswith(ending)}
 

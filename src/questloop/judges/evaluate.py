@@ -66,7 +66,7 @@ class JudgePass(BasePass):
             UsageError: there are no segments, or the epoch was judged under other fingerprints.
         """
         if not segments:
-            raise UsageError(f"epoch {self.epoch} has no segments to judge; run `questloop rollouts` first")
+            raise UsageError(_nothing_to_judge(self.epoch))
         chosen = select(segments, self.settings.judge_budget, self.seed)
         runners = [self.runner(judge, keys.judgements_prefix(self.epoch)) for judge in JUDGES]
         if self.keep:
@@ -137,6 +137,13 @@ def _require_scores(runners: Sequence[JudgeRunner], chosen: Sequence[SegmentInfo
             f"{len(bare)} of {len(chosen)} segments got no score of any judge, {bare[0]} for "
             f"{', '.join(reasons)}; what was judged is kept, the same command asks for the rest"
         )
+
+
+def _nothing_to_judge(epoch: int) -> str:
+    return (
+        f"epoch {epoch} has no segments to judge: no agent played as long as one in it; raise EPOCH_STEPS or "
+        f"lower ENVS_PER_WORKER, and play it again after `questloop verify --rewind {epoch} --repair`"
+    )
 
 
 def _plan(

@@ -124,9 +124,9 @@ def read_preferences(store: Store, epoch: int) -> list[Preference]:
         data = store.get(key)
     except NotFound:
         raise BadDataError(
-            f"{key} is missing: compare segments by `EPOCH={epoch} questloop judge compare`"
+            f"{key} is missing: compare segments by `questloop judge compare --epoch {epoch}`"
         ) from None
-    return from_jsonl(Preference, data, key, "run `questloop judge compare` again")
+    return from_jsonl(Preference, data, key, f"run `questloop judge compare --epoch {epoch}` again")
 
 
 def preference(a: str, b: str, ab: JudgeScores, ba: JudgeScores) -> Preference:

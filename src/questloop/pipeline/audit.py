@@ -24,11 +24,12 @@ from questloop.judges.cells import read_book
 from questloop.judges.journal import PassRecord
 from questloop.judges.scores import SegmentScores, digest, read_scores
 from questloop.judges.summary import Summary
+from questloop.pipeline.notes import check_notes
 from questloop.storage import keys
 from questloop.storage.commit import Commit
 from questloop.storage.keys import Stage
 from questloop.storage.lease import Lease
-from questloop.storage.sealed import reason_of, unseal
+from questloop.storage.sealed import unseal
 from questloop.storage.store import NotFound, Store
 
 _Info = dict[str, Any]
@@ -90,6 +91,7 @@ class _RunAuditor:
                 pass  # reported by the store's audit, with what lists it
             except BadDataError as error:
                 self._found(Kind.BAD_DOCUMENT, epoch, stage, str(error))
+        check_notes(self._store, self._audit)
         self._audit.sort()
         return self._audit
 
@@ -192,10 +194,7 @@ class _RunAuditor:
         key = keys.judge_pass(epoch)
         try:
             record = unseal(self._store.get(key), PassRecord)
-        except NotFound:
-            return
-        except ValueError as error:
-            self._audit.found(Kind.BAD_DOCUMENT, key, f"not a judge pass: {reason_of(error)}", epoch)
+        except (NotFound, ValueError):  # one that cannot be read is found with its kin
             return
         if not summary.fingerprints.items() <= record.fingerprints.items():
             self._audit.found(Kind.LINEAGE, key, "its fingerprints are not those of the scores", epoch)

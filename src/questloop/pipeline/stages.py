@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,7 +72,7 @@ def plan_epoch(context: Context, epoch: int) -> EpochPlan:
         if before is None:
             raise BadDataError(
                 f"epoch {epoch}: epoch {epoch - 1} of {context.store.url} has no rollouts; "
-                f"run `questloop rollouts` with EPOCH={epoch - 1} first"
+                f"run `questloop rollouts --epoch {epoch - 1}` first"
             )
         start = int(before.info["step_end"])  # type: ignore[arg-type]
     return EpochPlan(
@@ -283,7 +283,7 @@ def episodes_with_milestones(store: Store, epochs: Iterable[int]) -> Iterator[Ep
             yield states
 
 
-def compared_segments(store: Store, epochs: Iterable[int]) -> Preferences:
+def compared_segments(store: Store, epochs: Sequence[int]) -> Preferences:
     """The pairs that were judged side by side, as indices into `scored_segments` of the same epochs.
 
     Raises `BadDataError` where an epoch was not compared, or no pair of it has a judgement.
@@ -301,7 +301,8 @@ def compared_segments(store: Store, epochs: Iterable[int]) -> Preferences:
                 pairs.append((index[item.a], index[item.b], item.p))
     if not pairs:
         raise BadDataError(
-            "no two judged segments were compared: ask for more by `questloop judge compare --pairs 500`"
+            "no two judged segments were compared: ask for more by "
+            f"`questloop judge compare --epoch {epochs[-1]} --pairs 500`"
         )
     return Preferences.of(pairs)
 
@@ -317,5 +318,5 @@ def needs(store: Store, epoch: int, stage: Stage, command: str) -> None:
     if read_commit(store, epoch, stage) is None:
         raise BadDataError(
             f"epoch {epoch} of {store.url} has no {stage} yet; "
-            f"run `questloop {command}` with EPOCH={epoch} first"
+            f"run `questloop {command} --epoch {epoch}` first"
         )

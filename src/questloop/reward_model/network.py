@@ -23,7 +23,6 @@ DROPOUT = 0.3
 CAUTION = 0.5
 CLIP = 5.0
 PIECE = 512
-REMEDY = "train it again with `questloop reward-model`, or name an epoch whose model is whole"
 
 
 class RewardReading(StrEnum):
@@ -185,7 +184,7 @@ class RewardModel:
         try:
             model = cls._of(content, name, observation_version)
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise BadDataError(f"{name}: not a reward model ({_line(error)}); {REMEDY}") from None
+            raise BadDataError(f"{name}: not a reward model ({_line(error)}); {_remedy(name)}") from None
         model.sha256 = hashlib.sha256(data).hexdigest()
         return model
 
@@ -195,7 +194,7 @@ class RewardModel:
         if observation_version is not None and made_for != observation_version:
             raise BadDataError(
                 f"{name}: made for observation layout {made_for}, this version has {observation_version}; "
-                "train it again on segments of this layout with `questloop reward-model`"
+                "begin a run in another STORE_URL, or go on with the release that wrote it"
             )
         state = content["ensemble"]
         ensemble = Ensemble(state["mean"], state["std"])
@@ -216,18 +215,26 @@ def _read(data: bytes, name: str) -> dict[str, Any]:
     try:
         content = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
     except Exception as error:  # torch's reader fails in any way at bytes that it did not write
-        raise BadDataError(f"{name}: not a whole reward model ({_line(error)}); {REMEDY}") from None
+        raise BadDataError(f"{name}: not a whole reward model ({_line(error)}); {_remedy(name)}") from None
     if not isinstance(content, dict) or "format" not in content:
-        raise BadDataError(f"{name}: not a reward model; {REMEDY}")
+        raise BadDataError(f"{name}: not a reward model; {_remedy(name)}")
     if content["format"] != FORMAT:
-        raise BadDataError(f"{name}: format {content['format']}, this version reads {FORMAT}; {REMEDY}")
+        raise BadDataError(
+            f"{name}: format {content['format']}, this version reads {FORMAT}; {_remedy(name)}"
+        )
     try:
         whole = content.pop("digest", None) == _digest(content)
     except (RuntimeError, KeyError, TypeError, AttributeError):
         whole = False
     if not whole:
-        raise BadDataError(f"{name}: its content was changed after it was written; {REMEDY}")
+        raise BadDataError(f"{name}: its content was changed after it was written; {_remedy(name)}")
     return content
+
+
+def _remedy(name: str) -> str:
+    """What to do about the model at key `name`: a committed one is learned anew with its epoch only."""
+    epoch = next((part[6:] for part in name.split("/") if part.startswith("epoch_")), "EPOCH")
+    return f"play its epoch again after `questloop verify --rewind {epoch}`, or name one whose model is whole"
 
 
 def _line(error: Exception) -> str:

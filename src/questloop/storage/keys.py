@@ -14,6 +14,8 @@ from questloop.errors import BadDataError, UsageError
 
 EPISODES = "zelda-episodes"
 MODELS = "zelda-models"
+JUDGEMENTS = "judgements"
+"""a folder of judgements, an object each"""
 
 _RUN = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _EPISODE = re.compile(r"(?P<run>.+)-e(?P<epoch>\d{4,9})-s(?P<slot>\d{3,9})-(?P<ordinal>\d{5,9})")
@@ -142,7 +144,7 @@ def labels(epoch: int) -> str:
 
 def judgements_prefix(epoch: int) -> str:
     """Journal and cache of the epoch's judge passes."""
-    return f"{EPISODES}/scores/{_epoch(epoch)}/judgements"
+    return f"{EPISODES}/scores/{_epoch(epoch)}/{JUDGEMENTS}"
 
 
 def judgement_prefix(journal: str, judge: str, fingerprint: str) -> str:
@@ -180,7 +182,7 @@ def cell_preferences(epoch: int) -> str:
 
 def cell_judgements() -> str:
     """Journal and cache of judgements of cells, over all epochs."""
-    return f"{EPISODES}/cells/judgements"
+    return f"{EPISODES}/cells/{JUDGEMENTS}"
 
 
 def checkpoint_prefix(epoch: int) -> str:

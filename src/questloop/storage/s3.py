@@ -8,49 +8,26 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from questloop.errors import UnavailableError, UsageError
-from questloop.proxies import proxy_for, unusable
 from questloop.redaction import shown
 from questloop.settings import StoreSettings
 from questloop.storage.fork import obstore
 from questloop.storage.interface import AlreadyExists, Entry, NotFound, Store, valid_key, valid_prefix
+from questloop.storage.s3_client import BRIEF, PATIENT, check_address, make_client
 
 BUCKETS = ("zelda-episodes", "zelda-models")  # where there is one bucket a top-level prefix
 
-# Transient faults are ridden out for about half a minute; the check at the start answers within seconds.
-_PATIENT: dict[str, Any] = {
-    "max_retries": 10,
-    "retry_timeout": timedelta(seconds=60),
-    "backoff": {"init_backoff": timedelta(seconds=0.3), "max_backoff": timedelta(seconds=8)},
-}
-_BRIEF = {"max_retries": 1, "retry_timeout": timedelta(seconds=4)}
 _PAUSES_S = (0.1, 0.4, 1.6, 6.4)
 _REPEAT_WITHIN_S = 20.0
-_NO_PROXY: dict[str, Any] = {"proxy_url": "http://127.0.0.1:9"}
-"""with the endpoint's host excluded: the library would read the environment where it is given none"""
-_NOT_OF_THE_ENVIRONMENT: dict[str, Any] = {
-    "skip_signature": False,
-    "request_payer": False,
-    "unsigned_payload": False,
-    "conditional_put": "etag",
-}
-"""what AWS_* would set otherwise"""
 _ADVICE = {
     "RequestTimeTooSkewed": "the clock of this machine or of the server is wrong; set it, by NTP best",
     "InvalidTokenId": "the session token is of another account; unset AWS_SESSION_TOKEN",
     "SecondLevelDomainForbidden": "the server wants the bucket in its host name, which Questloop does not do",
 }
-_CREDENTIAL_SOURCES = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)
 
 
 class S3ObjectStore(Store):
@@ -69,14 +46,14 @@ class S3ObjectStore(Store):
         self._settings = settings
         self._clients: dict[tuple[int, str], Any] = {}
         self._bulk = True
-        _validate(settings)
+        check_address(settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return S3ObjectStore, (self.url, self._settings)
 
     def check(self, *, write: bool = True) -> None:
         for bucket in (self._bucket,) if self._bucket else BUCKETS:
-            client = self._make_client(bucket, _BRIEF)
+            client = self._make_client(bucket, BRIEF)
             with self._explained(bucket):
                 next(obstore().list(client, chunk_size=1), None)
                 if write:
@@ -225,42 +202,11 @@ class S3ObjectStore(Store):
         # Keyed by process: a fork needs clients of its own (see fork.py).
         key = (os.getpid(), bucket)
         if key not in self._clients:
-            self._clients[key] = self._make_client(bucket, _PATIENT)
+            self._clients[key] = self._make_client(bucket, PATIENT)
         return self._clients[key]
 
     def _make_client(self, bucket: str, retry: dict[str, Any]) -> Any:
-        settings = self._settings
-        config: dict[str, Any] = {"region": settings.s3_region_name, "disable_bulk_delete": not self._bulk}
-        if settings.s3_endpoint_url:
-            config["endpoint"] = settings.s3_endpoint_url.rstrip("/")
-            config["virtual_hosted_style_request"] = False
-        if settings.s3_access_key and settings.s3_secret_key:
-            # As a provider, since with keys alone the library adds AWS_SESSION_TOKEN, which is of others.
-            config["credential_provider"] = _Keys(settings)
-            config |= _NOT_OF_THE_ENVIRONMENT
-        options: dict[str, Any] = {
-            "allow_http": True,
-            "connect_timeout": timedelta(seconds=2),
-            "timeout": timedelta(seconds=4 if retry is _BRIEF else 60),
-        }
-        return obstore().store.S3Store(
-            bucket,
-            **config,
-            client_options=options | self._proxy_options(),
-            retry_config=retry,
-        )
-
-    def _proxy_options(self) -> dict[str, Any]:
-        endpoint = self._settings.s3_endpoint_url
-        if not endpoint:
-            return {}
-        host = urlsplit(endpoint).hostname or ""
-        proxy = proxy_for(endpoint)
-        if proxy is None:
-            return _NO_PROXY | {"proxy_excludes": host}
-        if proxy.url.startswith("socks"):
-            raise unusable(proxy, host, "the store's client has no SOCKS")
-        return {"proxy_url": proxy.url}
+        return make_client(bucket, self._settings, retry, bulk_delete=self._bulk)
 
     @contextlib.contextmanager
     def _explained(self, bucket: str, key: str = "") -> Iterator[None]:
@@ -291,49 +237,14 @@ class S3ObjectStore(Store):
                 f"{where}: bucket {bucket}: access refused ({_code(detail)}); "
                 "check S3_ACCESS_KEY, S3_SECRET_KEY and what they may do"
             )
+        if found := re.search(r"InvalidCertificate\(\s*(\w+)", detail):
+            return UnavailableError(
+                f"{where}: its certificate is not trusted ({found[1]}); "
+                "set SSL_CERT_FILE to a PEM file of its CA"
+            )
         return UnavailableError(
             f"{where}: cannot be reached ({_reason(detail)}); check S3_ENDPOINT_URL and that the server runs"
         )
-
-
-class _Keys:
-    """S3_ACCESS_KEY and S3_SECRET_KEY as the library asks for them."""
-
-    def __init__(self, settings: StoreSettings) -> None:
-        self._settings = settings
-
-    def __call__(self) -> dict[str, Any]:
-        key, secret = self._settings.s3_access_key, self._settings.s3_secret_key
-        assert key is not None
-        assert secret is not None
-        return {
-            "access_key_id": key.get_secret_value(),
-            "secret_access_key": secret.get_secret_value(),
-            "token": None,
-            "expires_at": None,
-        }
-
-
-def _validate(settings: StoreSettings) -> None:
-    endpoint = settings.s3_endpoint_url
-    if endpoint is None:
-        return
-    try:
-        parts = urlsplit(endpoint)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise UsageError(f"S3_ENDPOINT_URL={shown(endpoint)!r}: give http://host:port or https://host:port")
-    if "@" in parts.netloc or parts.query:
-        raise UsageError(
-            f"S3_ENDPOINT_URL={shown(endpoint)!r}: give the address alone; keys go into S3_ACCESS_KEY and "
-            "S3_SECRET_KEY"
-        )
-    if not (settings.s3_access_key and settings.s3_secret_key) and not any(
-        map(os.environ.get, _CREDENTIAL_SOURCES)
-    ):
-        raise UsageError(f"S3_ENDPOINT_URL={shown(endpoint)!r} needs S3_ACCESS_KEY and S3_SECRET_KEY")
 
 
 def _repeat(ask: Callable[[], object]) -> None:
