@@ -100,7 +100,7 @@ def test_no_store(tmp_path):
 def test_rewinding_withdraws_the_results_of_an_epoch_and_says_so(store, tmp_path):
     store.delete([keys.checkpoint(0, "state.json")])
     said = verify("store", cwd=tmp_path).stdout
-    assert "play again from epoch 0 on: questloop verify --rewind 0 --repair" in said
+    assert "play again from epoch 0 on: questloop verify store --rewind 0 --repair" in said
     done = verify("store", "--rewind", "0", "--repair", cwd=tmp_path)
     assert done.returncode == ExitCode.DONE, done.stdout
     assert f"withdrawn: {keys.commit(0, Stage.ROLLOUTS)}" in done.stdout

@@ -86,6 +86,7 @@ def test_a_store_that_is_well(run):
         "duplicates": 0,
         "bad_documents": 0,
         "lineage": 0,
+        "spoilt": 0,
         "ok": True,
         "findings": None,
     }

@@ -53,9 +53,7 @@ def verify(
         questloop verify runs/store --rewind 7 --repair
     """
     from questloop import settings
-    from questloop.episodes.audit import remove_orphans
     from questloop.exit_codes import ExitCode
-    from questloop.pipeline.notes import mend
     from questloop.storage.store import open_existing_store
 
     changes = repair or rewind is not None
@@ -70,8 +68,7 @@ def verify(
                 withdrawn = _rewind(where, rewind, lease)
             found = _audit(where)
             if repair:
-                removed = remove_orphans(where, found) + mend(where, found) + where.remove_unfinished()
-                found.repaired = True
+                removed = _repair(where, found)
     if as_json:
         done = {"withdrawn": withdrawn} if rewind is not None else {}
         print(json.dumps(found.to_json() | done | ({} if removed is None else {"removed": removed})))
@@ -117,6 +114,16 @@ def _rewind(store: Store, epoch: int, lease: Lease | None) -> list[str]:
     if lease is None:
         raise BadDataError(f"store {store.url} holds no run that could be rewound")
     return rewind(store, epoch, lease)
+
+
+def _repair(store: Store, found: Audit) -> int:
+    """Remove what no result hangs on; returns how many objects. The store's writer calls this."""
+    from questloop.episodes.audit import remove_orphans
+    from questloop.pipeline.notes import mend
+
+    removed = remove_orphans(store, found) + mend(store, found) + store.remove_unfinished()
+    found.repaired = True
+    return removed
 
 
 def _print(found: Audit, url: str, removed: int | None) -> None:
