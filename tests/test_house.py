@@ -15,6 +15,17 @@ TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.item
 MOST_LINES, MOST_FUNCTION_LINES = 400, 60
 LARGE = {"fleet/runner.py"}
 """One file, since it is copied to machines that have nothing but Python."""
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+DEFINITIONS = FUNCTIONS | ast.ClassDef
+CLASSES = [node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+OWN = {node.name for node in CLASSES} | {"Protocol", "StrEnum", "BaseModel"}
+"""Bases whose methods are documented here; others come from libraries, which document what they call."""
+DOCUMENTED = {
+    method.name
+    for node in CLASSES
+    for method in node.body
+    if isinstance(method, FUNCTIONS) and ast.get_docstring(method)
+} | {"name"}
 REGISTRIES = re.compile(
     r"pypi\.org|pythonhosted\.org|download\.pytorch\.org|npmjs\.(com|org)|conda\.anaconda"
 )
@@ -40,6 +51,23 @@ def test_a_module_says_in_a_sentence_what_it_is_for(name):
     doc = ast.get_docstring(TREES[name])
     assert doc
     assert doc.splitlines()[0].endswith((".", ":", "?"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_public_name_says_what_it_is_for(name):
+    """A method may leave that to the class or interface whose method it stands in for."""
+    if name.startswith("fleet/migrations/"):
+        return
+    missing = []
+    for node in TREES[name].body:
+        if not isinstance(node, DEFINITIONS) or node.name.startswith("_"):
+            continue
+        if not ast.get_docstring(node):
+            missing.append(node.name)
+        if isinstance(node, ast.ClassDef) and {base_of(base) for base in node.bases} <= OWN:
+            public = [each for each in node.body if isinstance(each, FUNCTIONS) and each.name[0] != "_"]
+            missing += [f"{node.name}.{each.name}" for each in public if each.name not in DOCUMENTED]
+    assert missing == []
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -70,6 +98,11 @@ def test_tracked_files_name_no_host_of_a_package_registry():
             continue
         found = REGISTRIES.search(path.read_text("utf-8")) if path.exists() else None
         assert found is None, f"{name}: {found[0]}: say `the package index`"
+
+
+def base_of(node):
+    """The name of a base class, without its module and its parameters."""
+    return ast.unparse(node).split("[")[0].split(".")[-1]
 
 
 def imports(name):

@@ -96,6 +96,8 @@ lower_values: ContextVar[Mapping[str, Any] | None] = ContextVar("lower_values", 
 
 
 class SettingsGroup(BaseSettings):
+    """Settings of one concern. The first of arguments, environment, `.env` and TOML file decides."""
+
     model_config = SettingsConfigDict(
         env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
     )

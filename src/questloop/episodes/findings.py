@@ -79,14 +79,17 @@ class Audit:
 
     @property
     def ok(self) -> bool:
+        """Whether every result is whole, and nothing that was spoilt is left."""
         return self.whole and (self.repaired or not self.spoilt)
 
     @property
     def orphans(self) -> tuple[str, ...]:
+        """Keys of the objects that no commit lists."""
         return self._keys_of(Kind.ORPHAN)
 
     @property
     def spoilt(self) -> tuple[str, ...]:
+        """Keys of what cannot be read and is only a cache."""
         return self._keys_of(Kind.SPOILT)
 
     def _keys_of(self, kind: Kind) -> tuple[str, ...]:

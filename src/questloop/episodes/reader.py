@@ -100,10 +100,12 @@ class SegmentView:
 
     @property
     def segment_id(self) -> str:
+        """The segment's id."""
         return self.manifest.segment_id
 
     @property
     def episode_id(self) -> str:
+        """The id of its episode."""
         return self.manifest.episode_id
 
     @cached_property

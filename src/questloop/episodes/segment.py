@@ -75,6 +75,7 @@ class Segment:
 
     @property
     def length(self) -> int:
+        """`L`, the number of recorded frames."""
         return len(self.action)
 
     @property

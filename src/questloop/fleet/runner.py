@@ -45,6 +45,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def main():
+    """Answer the one command of the command line, or serve."""
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     if command not in COMMANDS and command != "serve":
         sys.exit(f"usage: runner.py {'|'.join(COMMANDS)}|serve < request.json")
@@ -64,6 +65,7 @@ def say(request, answer):
 
 
 def hello(request):
+    """Say which boot of this machine it is, its clock in seconds and its Python."""
     return {"boot_id": boot_id(), "clock": clock(), "python": sys.version.split()[0]}
 
 
@@ -91,6 +93,7 @@ def launch(request):
 
 
 def watch(request):
+    """Say how attempts stand, and take their new deadlines."""
     states = {}
     for item in request["attempts"]:
         folder = attempt_folder(item["job_id"], item["attempt"])
@@ -100,6 +103,7 @@ def watch(request):
 
 
 def kill(request):
+    """End an attempt; one that was never launched is marked, so that a late launch starts nothing."""
     with job_lock(request["job_id"]):
         folder = attempt_folder(request["job_id"], request["attempt"])
         if not os.path.isdir(folder):
@@ -168,6 +172,7 @@ def _inode(folder, name):
 
 
 def outputs(request):
+    """List the files of an attempt's output folder, by their paths in it, with their sizes in bytes."""
     top = os.path.join(attempt_folder(request["job_id"], request["attempt"]), "output")
     files = {}
     for folder, _, names in os.walk(top):
@@ -179,6 +184,7 @@ def outputs(request):
 
 
 def prune(request):
+    """Remove what attempts left that ended more than `older_than_s` seconds ago; their ends stay known."""
     import shutil
 
     removed = 0
@@ -200,10 +206,11 @@ def prune(request):
 
 
 class Refused(Exception):
-    pass
+    """A slot cannot be had: a reason and a detail."""
 
 
 def refused(reason, detail):
+    """The answer to a launch that is not made."""
     return {"state": "refused", "reason": reason, "detail": detail}
 
 
@@ -371,6 +378,7 @@ class Runner:
             os._exit(126)
 
     def environment(self):
+        """The variables of the job: this machine's, the job's own, and those of the fleet."""
         variables = dict(os.environ)
         variables.update(self.spec.get("environment", {}))
         programs = os.path.join(BASE, "venv", "bin")
@@ -517,6 +525,7 @@ def is_locked(folder):
 
 
 def held(path):
+    """Whether a process holds the lock of a file."""
     try:
         lock = os.open(path, os.O_RDWR)
     except OSError:
@@ -564,6 +573,7 @@ def living_runners():
 
 
 def runner_name(attempt):
+    """The name under which the kernel lists the runner of an attempt."""
     return b"ql-%d" % (int(attempt) % 10**12)  # the kernel keeps fifteen letters
 
 
@@ -700,11 +710,13 @@ def clock():
 
 
 def boot_id():
+    """Text that differs from boot to boot of this machine."""
     with open(BOOT_ID_FILE) as file:
         return file.read().strip()
 
 
 def attempt_folder(job_id, attempt):
+    """Where all files of an attempt lie."""
     return os.path.join(BASE, "jobs", job_id, str(int(attempt)))
 
 
@@ -737,6 +749,7 @@ def ask_smi(request, lock):
 
 
 def run_smi(arguments, end, lock):
+    """Run nvidia-smi until the time `end`; it holds `lock` even where it hangs in the driver."""
     import subprocess
 
     process = subprocess.Popen(
@@ -756,6 +769,7 @@ def run_smi(arguments, end, lock):
 
 
 def download(url, path):
+    """Fetch an HTTP URL into a file, which is whole once it is there."""
     import shutil
     import urllib.request
 
@@ -767,6 +781,7 @@ def download(url, path):
 
 
 def journal(event, spec):
+    """Add the beginning or end of an attempt to the machine's journal."""
     line = {
         "event": event,
         "clock": clock(),
@@ -795,6 +810,7 @@ def write(folder, name, text):
 
 
 def read(folder, name):
+    """The text of a file; empty where there is none."""
     try:
         with open(os.path.join(folder, name)) as file:
             return file.read()
@@ -803,11 +819,13 @@ def read(folder, name):
 
 
 def read_int(folder, name):
+    """The number in a file; 0 where there is none."""
     text = read(folder, name)
     return int(text) if text.isdigit() else 0
 
 
 def size(folder, name):
+    """Bytes of a file; 0 where there is none."""
     try:
         return os.stat(os.path.join(folder, name)).st_size
     except FileNotFoundError:
@@ -815,6 +833,7 @@ def size(folder, name):
 
 
 def send(pid, number):
+    """Send a signal to a process, if there is one that may be signalled."""
     if pid > 0:
         try:
             os.kill(pid, number)
@@ -824,6 +843,7 @@ def send(pid, number):
 
 
 def try_lock(file):
+    """Lock an open file; False where another process holds it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -832,6 +852,7 @@ def try_lock(file):
 
 
 def wait_until(condition, seconds):
+    """Wait for a condition, `seconds` at most; whether it holds."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

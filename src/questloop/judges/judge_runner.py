@@ -61,6 +61,7 @@ class JudgeRunner:
 
     @property
     def fingerprint(self) -> str:
+        """A hash of all that decides what the judge answers to a prompt."""
         return self.voter.fingerprint
 
     async def run(self, cases: Cases, advance: Callable[[], None]) -> None:

@@ -102,16 +102,20 @@ class Room:
 
     @property
     def height(self) -> int:
+        """Rows of cells."""
         return len(self.cells)
 
     @property
     def width(self) -> int:
+        """Columns of cells."""
         return len(self.cells[0])
 
     def inside(self, place: Place) -> bool:
+        """Whether a place `(row, column)` lies in the room."""
         return 0 <= place[0] < self.height and 0 <= place[1] < self.width
 
     def cell(self, place: Place) -> Cell:
+        """What the cell at `(row, column)` is; the place must lie inside."""
         return self.cells[place[0]][place[1]]
 
     def open(self, place: Place) -> bool:

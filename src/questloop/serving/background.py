@@ -26,6 +26,7 @@ class Server(uvicorn.Server):
         self._app = app
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tell the streams to end, then end the server."""
         self._app.state.stopping = True
         await super().shutdown(sockets)
 

@@ -94,19 +94,23 @@ def valid_run_id(text: str) -> str:
 
 
 def episode_prefix(episode_id: str) -> str:
+    """The folder of an episode. Raises `BadDataError` for what is no id, as all keys by an id do."""
     return f"{EPISODES}/{EpisodeId.parse(episode_id)}"
 
 
 def episode_record(episode_id: str) -> str:
+    """The document of an episode."""
     return f"{episode_prefix(episode_id)}/episode.json"
 
 
 def segment_prefix(segment_id: str) -> str:
+    """The folder of a segment, inside its episode's."""
     segment = SegmentId.parse(segment_id)
     return f"{EPISODES}/{segment.episode}/{segment}"
 
 
 def manifest(segment_id: str) -> str:
+    """The manifest of a segment, which is written last."""
     return f"{segment_prefix(segment_id)}/manifest.json"
 
 
@@ -124,6 +128,7 @@ def frame_name(step: int) -> str:
 
 
 def scores(epoch: int) -> str:
+    """What the judges said of the epoch's segments. `UsageError` below epoch 0, as for all such keys."""
     return f"{EPISODES}/scores/{_epoch(epoch)}/scores.jsonl"
 
 
@@ -186,6 +191,7 @@ def cell_judgements() -> str:
 
 
 def checkpoint_prefix(epoch: int) -> str:
+    """The folder of an epoch's checkpoint."""
     return f"{MODELS}/checkpoints/{_epoch(epoch)}"
 
 
@@ -205,14 +211,17 @@ def archive_state(digest: str) -> str:
 
 
 def reward_model(epoch: int) -> str:
+    """The reward model that was learned after an epoch."""
     return f"{MODELS}/reward_model/{_epoch(epoch)}/rm.pt"
 
 
 def evaluation(epoch: int) -> str:
+    """The summary of an epoch's judge pass."""
     return f"{MODELS}/evaluations/{_epoch(epoch)}/summary.json"
 
 
 def video(name: str) -> str:
+    """A file among the films, by its name."""
     return f"{MODELS}/zelda_videos/{_plain(name)}"
 
 
@@ -234,6 +243,7 @@ def parse_film(key: str) -> tuple[int, str] | None:
 
 
 def films_prefix() -> str:
+    """The folder of films and replays."""
     return f"{MODELS}/zelda_videos"
 
 
@@ -251,10 +261,12 @@ def doctor_probe() -> str:
 
 
 def progress() -> str:
+    """The live progress of the run."""
     return f"{MODELS}/pipeline/progress.json"
 
 
 def commit(epoch: int, stage: Stage) -> str:
+    """The commit of an epoch's stage."""
     return f"{MODELS}/pipeline/{_epoch(epoch)}/commit-{Stage(stage)}.json"
 
 
@@ -264,6 +276,7 @@ def retired(epoch: int) -> str:
 
 
 def lease_prefix() -> str:
+    """The folder of leases and their heartbeats."""
     return f"{MODELS}/pipeline/lease"
 
 

@@ -82,6 +82,7 @@ class Process:
 
     @classmethod
     def current(cls) -> Process:
+        """This process."""
         return cls(_host(), os.getpid(), _start_of(os.getpid()) or "")
 
     def is_alive(self) -> bool:

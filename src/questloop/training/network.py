@@ -91,6 +91,7 @@ class VisualModule(VectorModule):
     shares_layers = True
 
     def setup(self) -> None:
+        """Make the layers; RLlib calls it once."""
         channels, actions = self.observation_space.shape[0], int(self.action_space.n)
         layers = []
         for width, kernel, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
