@@ -89,7 +89,7 @@ class Audit:
 
     @property
     def spoilt(self) -> tuple[str, ...]:
-        """Keys of what cannot be read and is only a cache."""
+        """Keys of the damaged objects on which no result depends."""
         return self._keys_of(Kind.SPOILT)
 
     def _keys_of(self, kind: Kind) -> tuple[str, ...]:
