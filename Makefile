@@ -36,7 +36,7 @@ lint: $(VENV)/.dev  ## style, types and the floors of the house
 $(VENV)/.base: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --no-compile -c requirements.lock $(TORCH)
-	$(BIN)/pip install -q --no-compile -c requirements.lock -e .
+	$(BIN)/pip install -q --no-compile -c requirements.lock -e '.[video]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base

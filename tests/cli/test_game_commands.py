@@ -140,7 +140,7 @@ def test_play_is_seeded(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--output", "a.avi"], ".png, .gif, .mp4"),
+        (["--output", "a.avi"], ".png, .gif, .webp, .mp4"),
         (["--output", "none/a.png"], "none/a.png"),
         (["--script", "none"], "input script none"),
         (["--start", "moon"], "no start state 'moon'"),

@@ -5,10 +5,12 @@ import io
 import json
 from dataclasses import replace
 from hashlib import sha256
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from benchmarks.planner.trials import trials
+from PIL import Image
 
 from questloop import settings as settings_module
 from questloop.env.world import game_world
@@ -26,8 +28,10 @@ from questloop.planner.client import EmbeddedPlanner
 from questloop.planner.modes import Mode
 from questloop.planner.takeover import Takeovers
 from questloop.report import films
+from questloop.report.captions import Panel, captions
+from questloop.report.theatre import Shot, Theatre, pictures_per_step
 from questloop.storage.commit import commit_stage
-from questloop.storage.keys import Stage
+from questloop.storage.keys import EpisodeId, Stage
 from questloop.storage.store import open_store
 from questloop.training.epoch_plan import EpochPlan
 from questloop.training.exports import Exports
@@ -80,7 +84,7 @@ def store(tmp_path_factory, settings):
 @pytest.fixture(scope="module")
 def theatre(settings):
     rom = Rom.load(None)
-    return films.Theatre(rom, profile_for(rom), settings)
+    return Theatre(rom, profile_for(rom), settings)
 
 
 def test_every_episode_plays_again_as_it_was_played(store, theatre, settings):
@@ -151,7 +155,7 @@ def test_a_takeover_plays_again_as_it_was_played(tmp_path, frame_skip, planner):
     replays = read_replays(store, 1)
     scripts = {script for item in replays for script in item.scripts.values()}
     assert {len(script) for script in scripts} == ({frame_skip // 4} | ({0} if planner is Slow else set()))
-    theatre = films.Theatre(rom, PROFILE, settings)
+    theatre = Theatre(rom, PROFILE, settings)
     for item in replays:
         assert item.steps == 2 * steps
         shots = list(theatre.play(item, range(item.steps)))  # compares the memory at the end
@@ -201,13 +205,91 @@ def test_an_archives_cell_is_no_start(theatre):
     assert films.ranked([replay]) == []
 
 
-def test_the_best_episode(store, settings):
+@pytest.mark.parametrize("subtitles", [False, True])
+def test_the_best_episode(store, settings, subtitles):
     av = pytest.importorskip("av")
     (best,) = films.ranked(read_replays(store, 1))[:1]
-    with av.open(io.BytesIO(films.film(store, settings, 1, [best], 40))) as film:
+    told = []
+    data = films.film(
+        store, settings, 1, [best], 40, lambda done, total: told.append((done, total)), subtitles
+    )
+    with av.open(io.BytesIO(data)) as film:
         stream = film.streams.video[0]
-        assert (stream.width, stream.height) == (480, 492)
-        assert sum(1 for _ in film.decode(stream)) == 40
+        assert (stream.width, stream.height) == (480, 542 if subtitles else 492)
+        assert told == [(done, len(told)) for done in range(1, len(told) + 1)]
+        assert sum(1 for _ in film.decode(stream)) == len(told)
+
+
+@pytest.mark.parametrize("frame_skip", [4, 16])
+def test_a_film_is_quick_where_nothing_happens(settings, monkeypatch, frame_skip):
+    """Around a milestone and at both ends it has the game's own speed, in between every eighth picture."""
+    steps, each = 2400 // frame_skip, pictures_per_step(frame_skip)
+    at = steps // 2
+    replay = Replay("r1-e0000-s000-00000", None, *[np.zeros(steps, np.uint8)] * 2, (), 0.0,
+                    EpisodeOutcome.RUNNING, {"sword_1": at})  # fmt: skip
+    seen = []
+
+    def under(panel, shot, frame):
+        seen.append((shot.step, panel.quick, [caption.words for caption in panel.recent]))
+        return frame
+
+    class Still:
+        def __init__(self):
+            self.titles = {"sword_1": "Took the twig blade"}
+
+        def play(self, replay, drawn):
+            for step in range(drawn.stop):
+                pictures = [np.zeros((144, 160, 3), np.uint8)] * each if step in drawn else [None]
+                yield from (Shot(step, picture, "policy", {}, 0.0) for picture in pictures)
+
+    monkeypatch.setattr(Panel, "under", under)
+    pictures, total = films.single(Still(), replay, {}, steps, frame_skip)
+    assert len(list(pictures)) == len(seen) == total
+    slow = {step for step, quick, _ in seen if quick == 1}
+    assert {0, at - 1, at, at + 1, steps - 1} <= slow
+    assert steps // 4 not in slow
+    assert [step for step, *_ in seen].count(at) == each
+    quick = [step for step, quick, _ in seen if quick > 1]
+    assert len(quick) == pytest.approx((steps - len(slow)) * each / films.QUICK, abs=4)
+    told = {step for step, _, words in seen if words == ["Took the twig blade"]}
+    assert min(told) == at + 1, "when the step is over"
+    assert max(told) < at + 120 // frame_skip
+
+
+def test_what_happens_is_said_in_words():
+    replay = Replay("e", None, *[np.zeros(3, np.uint8)] * 2, (), 0.0, EpisodeOutcome.RUNNING, {"sword": 1})
+    earned = {"room": 0.05, "tile": 0.2, "aim": 1.0, "health": -0.5, "rupee": 0.001}
+    shot = Shot(0, None, "policy", earned, 0.0)
+    assert [each.words for each in captions(replay, shot, {})] == ["entered a room +0.05", "was hurt -0.50"]
+    shot = replace(shot, step=1)
+    assert [each.words for each in captions(replay, shot, {"sword": "Took it"})] == ["Took it"]
+
+
+def test_the_same_moment_over_epochs(store, settings):
+    """Each epoch's median episode from its beginning, ten seconds at most; WebP needs no extra."""
+    data, chosen = films.film_epochs(store, settings, suffix=".webp")
+    assert [replay.outcome for replay in chosen] == [EpisodeOutcome.RUNNING, EpisodeOutcome.TRUNCATED]
+    with Image.open(io.BytesIO(data)) as film:
+        assert film.size == (2 * 320, 288 + 52)
+        assert 100 <= film.n_frames <= 150
+    assert len(data) < 3_000_000
+
+
+def test_the_middle_episode_of_an_epoch_is_the_median_of_those_that_ended():
+    def replay(slot, count, outcome=EpisodeOutcome.TRUNCATED, epoch=3):
+        milestones = {str(number): number for number in range(count)}
+        arrays, name = [np.zeros(3, np.uint8)] * 2, str(EpisodeId("r1", epoch, slot, 0))
+        return Replay(name, None, *arrays, (), float(count), outcome, milestones)
+
+    ended = [replay(slot, count) for slot, count in enumerate((1, 9, 4))]
+    running = [replay(slot, 0, EpisodeOutcome.RUNNING) for slot in (5, 6, 7)]
+    older = [replay(slot, 12, epoch=2) for slot in range(8, 12)]
+    assert films._middle([*running, *ended, *older], 3) is ended[2]
+    assert films._middle([*running, *older], 3) is older[2]
+    assert films._middle(running, 3) is running[1]
+    assert films._middle([], 3) is None
+    assert [films._spread(range(count)) for count in (0, 1, 2, 5, 100)] == [
+        [], [0], [0, 1], [0, 1, 3, 4], [0, 33, 66, 99]]  # fmt: skip
 
 
 @pytest.mark.parametrize(("frame_skip", "each"), [(2, 1), (4, 1), (8, 2), (16, 4), (6, 1)])
@@ -222,10 +304,10 @@ def test_a_film_shows_the_game_every_four_frames_and_two_minutes_of_it(tmp_path,
     emulator.read(row)
     replay = Replay("r1-e0000-s000-00000", None, np.full(5, 2, np.uint8), np.zeros(5, np.uint8), (), 0.0,
                     EpisodeOutcome.RUNNING, last_taps=sha256(row.tobytes()).hexdigest())  # fmt: skip
-    shots = list(films.Theatre(Rom.load(None), PROFILE, chosen).play(replay, range(2, 5)))
+    shots = list(Theatre(Rom.load(None), PROFILE, chosen).play(replay, range(2, 5)))
     assert [shot.step for shot in shots] == [0, 1, *[step for step in (2, 3, 4) for _ in range(each)]]
     assert [shot.frame is None for shot in shots] == [True, True, *[False] * 3 * each]
-    assert films.pictures_per_step(frame_skip) == each
+    assert pictures_per_step(frame_skip) == each
     emulator.close()
 
 
@@ -234,12 +316,21 @@ def test_the_judges_score_below_a_film_is_of_the_segment_that_is_shown(store, se
     assert replay.segment_steps == 100, "a quarter of the episode"
     seen = {}
     monkeypatch.setattr(
-        films, "_with_panel", lambda shot, f, t, told, score: seen.setdefault(shot.step, score)
+        Panel, "under", lambda panel, shot, frame: seen.setdefault(shot.step, (panel.score, panel.said))
     )
-    theatre = films.Theatre(Rom.load(None), PROFILE, settings)
-    list(films._single(theatre, replay, {0: 0.25, 1: 0.5, 2: 0.75}, 250, 20))
-    assert {step: score for step, score in seen.items() if step in (99, 100, 200, 249)} == {
-        99: 0.25, 100: 0.5, 200: 0.75, 249: 0.75}  # fmt: skip
+    lines = {index: _line(index / 4, f"reason {index}") for index in (1, 2)}
+    theatre = Theatre(Rom.load(None), PROFILE, settings)
+    pictures, _ = films.single(theatre, replay, lines, 250, settings.game.frame_skip, subtitles=True)
+    list(pictures)
+    for step, found in seen.items():
+        index = step // 100
+        assert found == ((index / 4, f"judge: reason {index}") if index else (None, "")), step
+    assert {step // 100 for step in seen} == {0, 1, 2}
+
+
+def _line(weighted, reason):
+    votes = [SimpleNamespace(invalid="cut_off", reason="no"), SimpleNamespace(invalid=None, reason=reason)]
+    return SimpleNamespace(weighted=weighted, judges={"judge": SimpleNamespace(votes=votes)})
 
 
 def test_a_grid_of_agents(store, settings):
@@ -247,7 +338,7 @@ def test_a_grid_of_agents(store, settings):
     chosen = films.ranked(read_replays(store, 1))
     with av.open(io.BytesIO(films.film(store, settings, 1, chosen, 20))) as film:
         stream = film.streams.video[0]
-        assert (stream.width, stream.height) == (320, 312)
+        assert (stream.width, stream.height) == (640, 680)
         assert sum(1 for _ in film.decode(stream)) == 20
 
 
@@ -287,7 +378,7 @@ def test_no_changed_bit_of_the_inputs_is_a_crash():
 def test_an_epochs_best_episode_is_filmed_into_the_store_once(store, settings, monkeypatch):
     drawn = []
 
-    def film(where, chosen_settings, epoch, chosen, *_):
+    def film(where, chosen_settings, epoch, chosen, **_):
         drawn.append((epoch, chosen[0].episode_id))
         return b"film"
 
@@ -302,7 +393,7 @@ def test_an_epochs_best_episode_is_filmed_into_the_store_once(store, settings, m
 
 @pytest.mark.parametrize("error", [MissingExtraError("av", "video"), BadDataError("another start state")])
 def test_an_epoch_goes_on_where_no_film_can_be_made(store, settings, error, monkeypatch):
-    def film(*_):
+    def film(*_, **__):
         raise error
 
     monkeypatch.setattr(films, "film", film)

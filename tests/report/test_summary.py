@@ -29,14 +29,15 @@ def test_what_was_not_measured_is_not_spoken_of():
     assert judges_part([row(0, **bare), row(1, **SHAPED)]) is None, "no figure decided"
 
 
-def test_the_furthest_milestone_is_the_last_of_the_game_that_any_episode_reached():
+def test_the_furthest_milestone_is_the_last_of_the_game_that_either_end_reached():
     rows = [
         row(0, milestone_shares={"sword": 0.5, "door": 0.03, "end": 0.0}),
-        row(1, milestone_shares={"sword": 0.9, "door": 0.0, "end": 0.0}),
+        row(1, milestone_shares={"sword": 0.1, "door": 0.1, "end": 0.1}),
+        row(2, milestone_shares={"sword": 0.9, "door": 0.0, "end": 0.0}),
     ]
     said = furthest(rows, TITLES)
     assert "“Opened the door”" in said
-    assert "0.0% of epoch 1's episodes, 3.0% of epoch 0's" in said
+    assert "0.0% of epoch 2's episodes, 3.0% of epoch 0's" in said
     assert "no episode" in furthest([row(0, milestone_shares={"sword": 0.0})], TITLES).lower()
 
 

@@ -239,6 +239,7 @@ def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool)
             "rows": [row.to_json() for row in result.rows],
             "summary": list(result.summary),
             "report": result.report,
+            "film": result.film,
             "store": result.store,
             "seconds": round(result.seconds, 1),
         }
@@ -248,9 +249,12 @@ def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool)
     print_table(result.rows, console)
     for sentence in result.summary:
         console.print(f"\n{sentence}", highlight=False, markup=False)
-    console.print(
-        f"\nreport  {result.report}\nstore   {result.store}\ntook    {result.seconds:.0f} s", highlight=False
-    )
+    made = [("report", result.report), ("film", result.film), ("store", result.store)]
+    console.print("")
+    for name, where in made:
+        if where:
+            console.print(f"{name:8}{where}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"took    {result.seconds:.0f} s", highlight=False)
     for line in closing(settings):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 

@@ -46,8 +46,8 @@ def closing(settings: Settings) -> list[str]:
     store = _named(settings)
     return [
         f"next    questloop dashboard {store}  # every epoch, segment and score, in the browser",
-        f"        questloop video {store}  # film the newest epoch's best episode",
-        f"        questloop report {store}  # write the report anew, with the film",
+        f"        questloop video {store} --over-epochs --output learning.webp  # what it learned, in 10 s",
+        f"        questloop report {store}  # write the report anew",
     ]
 
 

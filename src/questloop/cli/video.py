@@ -14,6 +14,7 @@ from questloop.errors import BadDataError, UsageError
 
 if TYPE_CHECKING:
     from questloop.episodes.replays import Replay
+    from questloop.settings import Settings
     from questloop.storage.store import Store
 
 
@@ -21,63 +22,101 @@ def video(
     place: StorePlace = None,
     store: StoreOption = None,
     epoch: LatestEpoch = None,
-    episode: Annotated[str | None, typer.Option(help="id of an episode; unset: the best one")] = None,
-    grid: Annotated[int, typer.Option(min=1, max=64, help="film so many episodes side by side")] = 1,
+    episode: Annotated[str | None, typer.Option(help="Id of an episode; unset: the best one.")] = None,
+    grid: Annotated[int, typer.Option(min=1, max=64, help="Film so many episodes side by side.")] = 1,
+    over_epochs: Annotated[
+        bool, typer.Option("--over-epochs", help="Film the middle episode of several epochs, side by side.")
+    ] = False,
+    subtitles: Annotated[
+        bool, typer.Option("--subtitles", help="Show below an episode what a judge said of each segment.")
+    ] = False,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="film at most so many steps; unset: two minutes of the game")
+        int | None, typer.Option(min=1, help="Film at most so many steps; unset: two minutes of the game.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="file to write; unset: into the store")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="list the epoch's episodes, best first")] = False,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write: .mp4, .webp or .gif; unset: an MP4 in the store.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the epoch's episodes, best first.")] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Film an epoch's best episode, a certain one, or many side by side, as MP4 into the store.
+    """Film an epoch's best episode, a certain one, or many side by side.
 
-    Episodes are played again from their inputs, which every epoch keeps. Rewards, mode and the judges' scores
-    stand below the screen.
+    Episodes are played again from their inputs, which every epoch keeps. A single one runs at the game's own
+    speed around what happens and faster in between; below the screen stand what happens, who plays and the
+    judges' scores.
 
     Examples:
 
         questloop video --store runs/demo
 
+        questloop video --store runs/demo --over-epochs --output learning.webp
+
         questloop video --store runs/demo --epoch 1 --grid 16 --output grid.mp4
 
         questloop video --store runs/demo --list
     """
-    from questloop import settings as settings_module
     from questloop.episodes.replays import read_replays
-    from questloop.episodes.run import read_run
     from questloop.report import films
-    from questloop.storage import keys
-    from questloop.storage.store import open_existing_store
     from questloop.telemetry.progress import progress_bar
 
-    if episode and grid > 1:
-        raise UsageError("video takes one of --episode and --grid")
-    settings = settings_module.load(config, {"store_url": store_of(place, store)}, settings_module.LEARNS)
-    where = open_existing_store(settings.store)
-    settings.game = settings.game.model_copy(update={"frame_skip": read_run(where).frame_skip})
-    number = _latest(where) if epoch is None else epoch
-    replays = read_replays(where, number)
+    if sum((bool(episode), grid > 1, over_epochs)) > 1:
+        raise UsageError("video takes one of --episode, --grid and --over-epochs")
+    suffix = _suffix(output)
+    where, settings, number = _opened(store_of(place, store), config, epoch)
+    able = films.ranked(read_replays(where, number))
     if list_:
-        _print_list(films.ranked(replays), as_json)
+        _print_list(able, as_json)
         return
-    chosen = _chosen(replays, episode) if episode else films.ranked(replays)[:grid]
-    if not chosen:
-        raise BadDataError(f"epoch {number} of {where.url} has no episode that can be filmed")
     with progress_bar("film", "frames") as tell:
-        data = films.film(where, settings, number, chosen, steps, tell)
+        if over_epochs:
+            name, (data, chosen) = "epochs", films.film_epochs(where, settings, tell, suffix)
+        else:
+            name = episode or ("best" if grid == 1 else "grid")
+            chosen = _chosen(able, episode, grid)
+            data = films.film(where, settings, number, chosen, steps, tell, subtitles, suffix)
+    _keep(where, number, name, output, data, chosen, as_json)
+
+
+def _suffix(output: Path | None) -> str:
+    from questloop.game.recording import FORMATS
+
+    if output and output.suffix.lower() not in FORMATS:
+        raise UsageError(f"--output {output}: a film ends in {', '.join(FORMATS)}")
+    return output.suffix.lower() if output else ".mp4"
+
+
+def _opened(url: str | None, config: Path | None, epoch: int | None) -> tuple[Store, Settings, int]:
+    """The store, the settings with the run's own frames per step, and the epoch, the newest where unset."""
+    from questloop import settings as settings_module
+    from questloop.episodes.run import read_run
+    from questloop.storage.store import open_existing_store
+
+    settings = settings_module.load(config, {"store_url": url}, settings_module.LEARNS)
+    store = open_existing_store(settings.store)
+    settings.game = settings.game.model_copy(update={"frame_skip": read_run(store).frame_skip})
+    return store, settings, _latest(store) if epoch is None else epoch
+
+
+def _keep(
+    store: Store,
+    epoch: int,
+    name: str,
+    output: Path | None,
+    data: bytes,
+    chosen: Sequence[Replay],
+    as_json: bool,
+) -> None:
+    """Write a film where it belongs, and say where that is."""
+    from questloop.storage import keys
+
     if output:
         output.write_bytes(data)
         path = str(output)
     else:
-        key = keys.film(number, episode or ("best" if grid == 1 else "grid"))
-        where.put(key, data)
-        path = f"{where.url.rstrip('/')}/{key}"
-    _say(path, data, chosen, as_json)
-
-
-def _say(path: str, data: bytes, chosen: Sequence[Replay], as_json: bool) -> None:
+        key = keys.film(epoch, name)
+        store.put(key, data)
+        path = f"{store.url.rstrip('/')}/{key}"
     if as_json:
         print(json.dumps({"video": path, "bytes": len(data), "episodes": [r.episode_id for r in chosen]}))
         return
@@ -95,10 +134,14 @@ def _latest(store: Store) -> int:
     return epochs[-1]
 
 
-def _chosen(replays: tuple[Replay, ...], episode: str) -> list[Replay]:
-    found = [item for item in replays if item.episode_id == episode]
+def _chosen(able: list[Replay], episode: str | None, grid: int) -> list[Replay]:
+    if not able:
+        raise BadDataError("the epoch has no episode that can be filmed; --epoch names another one")
+    if episode is None:
+        return able[:grid]
+    found = [item for item in able if item.episode_id == episode]
     if not found:
-        raise UsageError(f"--episode {episode}: not of this epoch; --list shows those there are")
+        raise UsageError(f"--episode {episode}: none of this epoch that can be filmed; --list shows them")
     return found
 
 

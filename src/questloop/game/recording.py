@@ -1,4 +1,4 @@
-"""Writes frames as PNG (the last one), GIF, or MP4 (extra `video`)."""
+"""Writes frames as PNG (the last one), GIF, WebP, or MP4 (extra `video`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Frame = NDArray[np.uint8]
 SCALE = 3
 """Screen pixels a Game Boy pixel, in films and pictures."""
 
-FORMATS = (".png", ".gif", ".mp4")
+FORMATS = (".png", ".gif", ".webp", ".mp4")
 
 
 def write_film(path: Path, frames: Iterable[Frame], fps: float, scale: int = SCALE) -> int:
@@ -59,6 +59,17 @@ def _write_gif(path: Path, images: Iterable[Image.Image], fps: float) -> int:
     return len(drawn)
 
 
+def _write_webp(path: Path, images: Iterable[Image.Image], fps: float) -> int:
+    """Without loss: a game's few colours take less room so than by JPEG's means."""
+    drawn = list(images)
+    _at_least_one(len(drawn))
+    rest, duration_ms = drawn[1:], round(1000 / fps)
+    drawn[0].save(
+        path, save_all=True, append_images=rest, duration=duration_ms, loop=0, lossless=True, method=4
+    )
+    return len(drawn)
+
+
 def _write_mp4(path: Path, images: Iterable[Image.Image], fps: float) -> int:
     try:
         import av
@@ -87,4 +98,4 @@ def _at_least_one(count: int) -> int:
     return count
 
 
-_WRITERS = {".png": _write_png, ".gif": _write_gif, ".mp4": _write_mp4}
+_WRITERS = {".png": _write_png, ".gif": _write_gif, ".webp": _write_webp, ".mp4": _write_mp4}

@@ -15,10 +15,12 @@ from questloop.exit_codes import ExitCode
 from questloop.pipeline import stages
 from questloop.pipeline.context import Context, open_context
 from questloop.pipeline.display import Display
+from questloop.report.films import MOST_UNASKED, film_best
 from questloop.report.report import write_report
 from questloop.report.summary import milestone_titles, sentences
 from questloop.report.table import Row, rows
 from questloop.settings import Settings
+from questloop.storage.commit import committed_epochs
 from questloop.storage.keys import Stage
 from questloop.training.cluster import require_gpu
 from questloop.training.trainer import Trainer
@@ -39,6 +41,7 @@ class RunResult:
     store: str
     seconds: float
     summary: tuple[str, ...] = ()  # what the rows come to, in sentences
+    film: str | None = None  # where the best episode of the last epoch is seen; None: it was not filmed
 
 
 def run_pipeline(
@@ -62,11 +65,12 @@ def run_pipeline(
             run_epoch(context, epoch, trainer, display)
             retire_epochs(context.store, settings.store.keep_epochs)
         display.finish()
+        film = _film(context, display)
         with display.work("report", "parts") as tell:
             report = write_report(context.store, settings, tell)
     found = rows(context.store)
     told = tuple(sentences(found, milestone_titles(settings.game)))
-    return RunResult(found, report, context.store.url, clock() - started, told)
+    return RunResult(found, report, context.store.url, clock() - started, told, film)
 
 
 def run_epoch(context: Context, epoch: int, trainer: Trainer, display: Display) -> None:
@@ -80,6 +84,16 @@ def run_epoch(context: Context, epoch: int, trainer: Trainer, display: Display) 
     with display.stage(epoch, Stage.REWARD_MODEL) as bar:
         stages.reward_model(context, epoch, bar.counting)
     display.epoch_done(epoch)
+
+
+def _film(context: Context, display: Display) -> str | None:
+    """Film the best episode of the last epoch, judged by now, unless that would take long."""
+    played = committed_epochs(context.store, Stage.ROLLOUTS)
+    if not played:
+        return None
+    with display.work("film", "pictures") as tell:
+        key = film_best(context.store, context.settings, played[-1], tell, MOST_UNASKED)
+    return f"{context.store.url.rstrip('/')}/{key}" if key else None
 
 
 def _epochs(most: int | None) -> Iterator[int]:

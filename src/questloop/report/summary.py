@@ -42,18 +42,20 @@ def progress(rows: list[Row]) -> str | None:
 
 
 def furthest(rows: list[Row], titles: Mapping[str, str]) -> str | None:
-    """How many episodes reached the furthest milestone that any did, in the first and the last epoch."""
+    """How many episodes of the first and of the last epoch reached the furthest milestone that any did."""
     known = [row for row in rows if row.milestone_shares]
-    reached = [name for row in known for name, share in row.milestone_shares.items() if share]
+    if not known:
+        return None
+    first, last = known[0], known[-1]
+    reached = [name for row in (first, last) for name, share in row.milestone_shares.items() if share]
     if not reached:
-        return "No episode reached a milestone." if known else None
+        return f"No episode of epoch {last.epoch} reached a milestone."
     order = {name: place for place, name in enumerate(titles)}
     name = max(reached, key=lambda key: order.get(key, -1))
-    first, last = known[0], known[-1]
     share = f"{last.milestone_shares.get(name, 0.0):.1%} of epoch {last.epoch}'s episodes"
     if first is not last:
         share += f", {first.milestone_shares.get(name, 0.0):.1%} of epoch {first.epoch}'s"
-    return f"The furthest milestone, “{titles.get(name, name)}”, was reached by {share}."
+    return f"The furthest of them, “{titles.get(name, name)}”, was reached by {share}."
 
 
 def judges_part(rows: list[Row]) -> str | None:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 import ray
@@ -66,14 +66,16 @@ def require_gpu(settings: TrainingSettings) -> None:
 def quiet_stderr() -> Iterator[None]:
     """Keep the standard error of Ray's C++ core off the terminal, unless the block fails.
 
-    It warns there of runners that could not be restarted if this process lost their configuration.
+    It warns there of runners that could not be restarted if this process lost their configuration. What
+    Python prints on `sys.stderr` meanwhile, such as the bar of progress, is shown.
     """
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as kept:
-        real = os.dup(2)
+    real = os.dup(2)
+    with tempfile.TemporaryFile() as kept, open(os.dup(real), "w", encoding="utf-8") as screen:
         os.dup2(kept.fileno(), 2)
         try:
-            yield
+            with redirect_stderr(screen):
+                yield
         except BaseException:
             kept.seek(0)
             os.write(real, kept.read())
