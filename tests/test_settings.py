@@ -113,7 +113,7 @@ def test_seconds_that_are_none_are_refused_by_name(monkeypatch, name):
 @pytest.fixture
 def dotenv(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    settings._warn.cache_clear()
+    settings.warn_once.cache_clear()
     return tmp_path / ".env"
 
 

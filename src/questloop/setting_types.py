@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 from pydantic import (
     AfterValidator,
@@ -135,6 +140,46 @@ class SettingsGroup(BaseSettings):
         return init_settings, env_settings, dotenv_settings, fallback
 
 
+class Origin(StrEnum):
+    """Where the value of a setting comes from, the strongest first."""
+
+    OPTION = "option"
+    ENVIRONMENT = "environment"
+    DOTENV = ".env"
+    FILE = "file"
+    PRESET = "command's preset"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The lower-case names of the settings that each source gave."""
+
+    names: Mapping[Origin, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def now(cls, flags: Mapping[str, Any], file: Mapping[str, Any], preset: Mapping[str, Any]) -> Sources:
+        """Of a command's options, its file and its preset, and of the environment as it is now."""
+
+        def given(values: Mapping[str, Any]) -> frozenset[str]:
+            return frozenset(name.lower() for name, value in values.items() if value not in (None, ""))
+
+        environment, dotenv = given(os.environ), given(dotenv_values(".env"))
+        return cls(
+            {
+                Origin.OPTION: given(flags),
+                Origin.ENVIRONMENT: environment,
+                Origin.DOTENV: dotenv,
+                Origin.FILE: given(file),
+                Origin.PRESET: given(preset),
+            }
+        )
+
+    def of(self, *names: str) -> Origin:
+        """Where the setting of these names, its own and its aliases, has its value from."""
+        return next((origin for origin, known in self.names.items() if known & {*names}), Origin.DEFAULT)
+
+
 def _stripped(value: Any) -> Any:
     if isinstance(value, SecretStr):
         secret = value.get_secret_value().strip()
@@ -215,6 +260,12 @@ def check_dotenv(path: Path, known: set[str]) -> list[str]:
         if name not in known and meant:
             odd.append(f"{path}, line {line}: {binding.key} is no setting and does nothing{meant}")
     return odd
+
+
+@cache
+def warn_once(line: str) -> None:
+    """Say it on standard error, once per process, however often settings are read."""
+    print(f"warning: {line}", file=sys.stderr)
 
 
 def _meant(name: str, known: set[str]) -> str:

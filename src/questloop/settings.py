@@ -7,9 +7,7 @@ either case works.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,11 +33,13 @@ from questloop.setting_types import (
     Observation,
     Placement,
     SettingsGroup,
+    Sources,
     check_dotenv,
     lower_values,
     no_service_link,
     read_toml,
     steps_of,
+    warn_once,
 )
 
 
@@ -307,7 +307,9 @@ def _in_steps(settings: ExplorationSettings, frame_skip: int) -> ExplorationSett
 
 
 class Settings:
-    """All settings, group by group."""
+    """All settings, group by group, and where their values come from."""
+
+    sources = Sources()
 
     def __init__(self, **values: Any) -> None:
         self.loop = LoopSettings(**values)
@@ -349,20 +351,16 @@ def load(
     """
     file = read_toml(config, known_names()) if config is not None else {}
     for odd in check_dotenv(Path(".env"), known_names() | secret_names()):
-        _warn(odd)
+        warn_once(odd)
     token = lower_values.set({**(defaults or {}), **file})
     try:
-        return Settings(**{key: value for key, value in (flags or {}).items() if value is not None})
+        settings = Settings(**{key: value for key, value in (flags or {}).items() if value is not None})
+        settings.sources = Sources.now(flags or {}, file, defaults or {})
+        return settings
     except ValidationError as error:
         raise UsageError(_describe(error)) from None
     finally:
         lower_values.reset(token)
-
-
-@cache
-def _warn(line: str) -> None:
-    """Once per process, however often settings are read."""
-    print(f"warning: {line}", file=sys.stderr)
 
 
 def known_names() -> set[str]:

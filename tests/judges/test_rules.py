@@ -1,4 +1,5 @@
 import itertools
+import math
 import re
 
 import pytest
@@ -46,6 +47,20 @@ def test_the_vision_judge_looks_at_the_pictures():
     assert distinct_pictures(same) == (1, 6)
     assert distinct_pictures(different) == (6, 6)
     assert judge(Role.VISION, IDLE, different)["novelty"] > judge(Role.VISION, IDLE, same)["novelty"]
+
+
+@pytest.mark.parametrize("role", [Role.STATE, Role.PUZZLE, Role.VISION])
+@pytest.mark.parametrize("told", [IDLE, FOUND, "", text(state(health=[2, 12]), state(enemies_left=2))])
+def test_a_reason_adds_up_to_its_number(role, told):
+    answer = judge(role, told, None)
+    said = re.search(r"overall (\d\.\d\d): log-odds (.*)$", answer["reason"])
+    odds = sum(float(number) for number in re.findall(r"[+-]\d+\.\d\d", said[2]))
+    assert float(said[1]) == pytest.approx(answer["overall"], abs=0.006)
+    assert 1 / (1 + math.exp(-odds)) == pytest.approx(answer["overall"], abs=0.01)
+
+
+def test_a_question_without_play_gets_no_credit_for_it():
+    assert judge(Role.STATE, "", None)["overall"] < 0.5 < judge(Role.STATE, IDLE + FOUND, None)["overall"]
 
 
 def test_a_longer_stay_is_not_better():

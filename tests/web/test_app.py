@@ -16,7 +16,9 @@ from questloop.storage.store import open_store
 from questloop.web.app import build_app
 from questloop.web.labels import Labelling
 
-PAGES = ["/", "/map", "/segments", "/episodes", "/archive", "/planner", "/judges", "/label"]
+PAGES = [
+    "/", "/curves", "/map", "/segments", "/episodes", "/archive", "/planner", "/judges", "/label", "/run"
+]  # fmt: skip
 
 
 def client(store, **flags):
@@ -38,7 +40,8 @@ def test_a_page_of_an_empty_store_says_that_nothing_is_there_yet(tmp_path, path)
     answer = client(open_store(str(tmp_path))).get(path)
     assert answer.status_code == 200
     assert re.search(
-        "No run yet|No room yet|None yet|is off in this run|Nothing has been judged", answer.text
+        "No run yet|No room yet|None yet|is off in this run|Nothing has been judged|Curves appear|no run has",
+        answer.text,
     )
 
 
@@ -47,7 +50,8 @@ def test_the_overview_has_the_closing_table_curves_and_segments(pages):
     assert "3,600" in text
     assert "2.50" in text
     assert text.count('class="plot"') == 3
-    assert "met_elder" in text
+    assert "Heard the elder&#39;s request" in text
+    assert "met_elder" not in text
     assert re.search(r'href="/segments/r1-e0000-s', text)
 
 
@@ -165,8 +169,8 @@ def test_the_archive_is_counted_by_room_from_its_index_alone(pages, store):
     store.delete(entry.key for entry in store.list("zelda-models/archive"))  # states are never read
     first, second = re.findall(r"<tr><th scope=\"row\">.*?</tr>", pages.get("/archive").text)
     told = [re.sub(r"(<[^>]*>)+", "|", row) for row in (first, second)]
-    assert told[0].startswith("|4:06|1|1|1|7|3.00|")
-    assert told[1].startswith("|0:21|2|1|42|0|9.25|")
+    assert told[0].startswith("|room 4:06|1|1|1|7|3.00|")
+    assert told[1].startswith("|Waking meadow|2|1|42|0|9.25|")
     assert not told[0].endswith("–|")
     store.put(keys.archive(0), b"{}")
     refused = client(store).get("/archive")
@@ -177,7 +181,7 @@ def test_the_archive_is_counted_by_room_from_its_index_alone(pages, store):
 def test_a_takeovers_plans_stand_beside_what_became_of_them(pages):
     text = pages.get("/planner").text
     assert "Puzzle: room changed" in text
-    assert "<b>27 steps</b> <span>room 4:11</span>" in text
+    assert "<b>27 steps</b> <span>Stone room</span>" in text
     assert "push &lt;the&gt; block <code>PUSH_BLOCK 3,4 up · WAIT 8</code>" in text
     assert 'room changed<span class="unseen"> after</span> 1/2' in text
     assert "/segments/r1-e0000-s000-00000-00000-f0001" in text

@@ -29,7 +29,8 @@ def dashboard(
     """Show a run live on a web page: progress, curves, map, segments and what judges said of them, the fleet.
 
     It only reads, and listens on this machine alone unless --host says otherwise: whoever reaches it sees
-    everything. A store that is still empty is waited for.
+    everything. A store that is still empty is waited for. Of a folder that holds the stores of several runs
+    it lists them, and compares their curves.
 
     Examples:
 
@@ -42,10 +43,11 @@ def dashboard(
     from questloop import settings as settings_module
     from questloop.serving.background import Server, listen
     from questloop.storage.store import open_existing_store
-    from questloop.web.app import LOOPBACK, build_app
+    from questloop.web.app import LOOPBACK
+    from questloop.web.hub import build_dashboard
 
     settings = settings_module.load(config, {"store_url": store_of(place, store)}, settings_module.LEARNS)
-    app = build_app(
+    app = build_dashboard(
         open_existing_store(settings.store),
         settings,
         _fleet(settings) if fleet else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,7 +84,7 @@ class GameEnv:
         self._reached: Masks = np.zeros(num_slots, np.object_)
         self._at_start: Masks = np.zeros(num_slots, np.object_)
         self._raw_return = np.zeros(num_slots, np.float32)
-        self._room_steps = np.zeros(8 * 256, np.int64)
+        self._tile_steps = np.zeros(8 * 256 * 256, np.int32)
         self._report = SlotReport()
         self._png_stride = png_stride
         self._watch = EventWatch(self.rewards.names)
@@ -124,7 +125,7 @@ class GameEnv:
         vectors = self.observer.encode(self.batch, columns, action, obs)
         self._reached |= columns.milestones
         self._raw_return += reward
-        np.add.at(self._room_steps, columns.place & 2047, columns.has_control)
+        np.add.at(self._tile_steps, (columns.place & 2047) << 8 | columns.tile & 255, columns.has_control)
         self.age += 1
         over = columns.game_over | (columns.milestones & self._goal != 0)
         self._explore(columns, over)
@@ -155,10 +156,13 @@ class GameEnv:
         report, self._report = self._report, SlotReport()
         report.rooms = self.rewards.coverage.rooms.astype(np.int64)
         report.milestones = self._reached & ~self._at_start
-        report.room_steps = {
-            int(room): int(self._room_steps[room]) for room in np.flatnonzero(self._room_steps)
-        }
-        self._room_steps[:] = 0
+        trodden = np.flatnonzero(self._tile_steps)
+        report.tile_steps = dict(zip(trodden.tolist(), self._tile_steps[trodden].tolist(), strict=True))
+        rooms: Counter[int] = Counter()
+        for tile, steps in report.tile_steps.items():
+            rooms[tile >> 8] += steps
+        report.room_steps = dict(rooms)
+        self._tile_steps[trodden] = 0
         if self.aims is not None:
             report.aim_steps = self.aims.take_steps()
         if self.starter.explorer is not None:

@@ -25,3 +25,4 @@ class SlotReport:
     copilots: dict[str, CopilotReport] = field(default_factory=dict)  # by `Copilot.name`
     aim_steps: dict[str, int] = field(default_factory=dict)  # steps by the guide's next aim
     room_steps: dict[int, int] = field(default_factory=dict)  # steps with control by group * 256 + room
+    tile_steps: dict[int, int] = field(default_factory=dict)  # the same by 256 * that + metatile

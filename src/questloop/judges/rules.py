@@ -88,17 +88,17 @@ def _state(reading: TextReading, _: bytes | None) -> Answer:
     tiles = counted(reading.counts.get("tiles", 0), "tile")
     ground = seen["health"] * (0.5 if seen["unarmed"] else 1.0)
     return {
-        "reason": f"rule-based: {points:.2f} points of progress, {tiles}",
+        "reason": f"rule-based: {points:.2f} points of progress, {tiles}; {_why(Role.STATE, seen)}",
         "progress": _saturate(points * ground, 2.5),
         "dialog": _dialog(reading),
         "efficiency": _efficiency(reading),
-        "overall": _overall(Role.STATE, **seen),
+        "overall": _overall(Role.STATE, seen),
     }
 
 
 def _state_sees(reading: TextReading) -> dict[str, float]:
     return {
-        "health": _health(reading),
+        "health": _health(reading) if reading.steps else 0.0,  # what says nothing speaks for nothing
         "pushed": reading.share("pushed"),
         "idle": reading.share("stood") + reading.share("in menu"),
         "unarmed": float(_enemies(reading) > 0 and not _status(reading.end, "sword")),
@@ -110,38 +110,34 @@ def _puzzle(reading: TextReading, _: bytes | None) -> Answer:
     part = reading.having("keys", "button pressed", "switch hit", "torch lit")
     cleared, tried = reading.having("room cleared"), reading.having("block pushed", "enemies")
     there = solved + part + cleared + tried > 0 or reading.counts.get("in dungeon", 0) > 0
+    seen = {
+        "solved": min(solved + part, 2) / 2,
+        "fought": min(cleared + 0.3 * reading.having("enemies"), 1.5) / 1.5,
+        "enemies": min(_enemies(reading), 3) / 3,
+    }
     return {
         "reason": (
             f"rule-based: {solved} solved, {counted(part, 'part')}, "
-            f"{counted(cleared, 'room')} cleared, {counted(tried, 'attempt')}"
+            f"{counted(cleared, 'room')} cleared, {counted(tried, 'attempt')}; {_why(Role.PUZZLE, seen)}"
         ),
         "puzzle": _saturate(1.5 * solved + part + 0.6 * cleared + 0.1 * tried, 1.5) if there else None,
-        "overall": _overall(
-            Role.PUZZLE,
-            solved=min(solved + part, 2) / 2,
-            fought=min(cleared + 0.3 * reading.having("enemies"), 1.5) / 1.5,
-            enemies=min(_enemies(reading), 3) / 3,
-        ),
+        "overall": _overall(Role.PUZZLE, seen),
     }
 
 
 def _vision(reading: TextReading, picture: bytes | None) -> Answer:
     distinct, shown = distinct_pictures(picture) if picture else (reading.counts.get("rooms", 1), 0)
-    seen = (distinct - 1) / (shown - 1) if shown > 1 else _saturate(distinct - 1, 2.0)
+    different = (distinct - 1) / (shown - 1) if shown > 1 else _saturate(distinct - 1, 2.0)
     first = reading.counts.get("first visits", 0)
     hurt = min(reading.counts.get("damage", 0), 3) / 3
+    seen = {"places": min(distinct - 1, 4) / 4, "first": min(first, 3) / 3, "hurt": hurt}
     return {
         "reason": (
             f"rule-based: {distinct} different of {counted(shown, 'picture')}, "
-            f"{counted(first, 'first visit')}"
+            f"{counted(first, 'first visit')}; {_why(Role.VISION, seen)}"
         ),
-        "novelty": round((0.5 * seen + 0.5 * _saturate(first, 2.0)) * (1 - 0.5 * hurt), 4),
-        "overall": _overall(
-            Role.VISION,
-            places=min(distinct - 1, 4) / 4,
-            first=min(first, 3) / 3,
-            hurt=hurt,
-        ),
+        "novelty": round((0.5 * different + 0.5 * _saturate(first, 2.0)) * (1 - 0.5 * hurt), 4),
+        "overall": _overall(Role.VISION, seen),
     }
 
 
@@ -160,9 +156,16 @@ _WEIGHTS = {
 """of a logistic regression on what a role sees, each 0 to 1, rounded"""
 
 
-def _overall(role: Role, **seen: float) -> float:
+def _overall(role: Role, seen: Mapping[str, float]) -> float:
     """The probability of a milestone within the next three segments."""
     return _sigmoid(_log_odds(role, seen))
+
+
+def _why(role: Role, seen: Mapping[str, float]) -> str:
+    """What makes `overall`, as a sum: one number says little of play that differs little."""
+    parts = [(name, _WEIGHTS[role][name] * value) for name, value in seen.items()]
+    terms = [f"{name} {value:+.2f}" for name, value in parts if abs(value) >= 0.005]
+    return f"overall {_overall(role, seen):.2f}: log-odds {', '.join([f'{_BIAS[role]:+.2f}', *terms])}"
 
 
 def _log_odds(role: Role, seen: Mapping[str, float]) -> float:

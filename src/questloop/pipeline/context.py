@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from questloop.episodes.run import Run, open_run
+from questloop.episodes.session import note_session
 from questloop.settings import Settings
 from questloop.storage.lease import FencedStore, Lease
 from questloop.storage.store import Store, open_store
@@ -42,7 +43,9 @@ def open_context(settings: Settings) -> Iterator[Context]:
     server = metrics.publish(settings.telemetry)
     try:
         with logs.context(run=run.run), Lease.acquire(store, run.run) as lease:
-            yield Context(settings, FencedStore(store, lease), run, lease)
+            context = Context(settings, FencedStore(store, lease), run, lease)
+            note_session(context.store, settings, lease.fence)
+            yield context
         if server is not None:
             server.linger(settings.telemetry.metrics_linger_s)
     finally:

@@ -18,6 +18,7 @@ from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.episodes.run import Run, read_run
 from questloop.episodes.segment import EpisodeRecord, Manifest, parse_record
+from questloop.episodes.session import Session, read_sessions
 from questloop.errors import BadDataError
 from questloop.judges.scores import Ranks, ScoreLines, SegmentScores
 from questloop.report import table
@@ -58,6 +59,14 @@ class RunBook:
             return None
         return document if isinstance(document, dict) else None
 
+    def agents(self) -> dict[str, Any]:
+        """`agents.json`: what a few agents saw at the newest look; empty where there is none."""
+        try:
+            document = json.loads(self._fresh("agents", lambda: self.store.get(keys.agents())))
+        except (NotFound, ValueError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
     def epochs(self, stage: Stage = Stage.ROLLOUTS) -> tuple[int, ...]:
         """Epochs whose stage is committed, rising."""
         return self._fresh(("epochs", stage), lambda: committed_epochs(self.store, stage))
@@ -96,6 +105,10 @@ class RunBook:
             self.once(("row", epoch, self._stages(epoch)), partial(table.row, self.store, epoch))
             for epoch in self.epochs()
         ]
+
+    def sessions(self) -> list[Session]:
+        """The processes that wrote the store, the first one first."""
+        return self._fresh("sessions", lambda: read_sessions(self.store))
 
     def films(self) -> dict[int, list[str]]:
         """Names of the films that `questloop video` made, by epoch, the newest epoch first."""

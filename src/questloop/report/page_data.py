@@ -196,7 +196,10 @@ def _counted(title: str, epochs: list[dict[str, int] | None]) -> list[tuple[str,
     """A row per name; None where the part was off."""
     names = dict.fromkeys(name for counts in epochs if counts for name in counts)
     return [
-        (title + name, [None if counts is None else counts.get(name, 0) for counts in epochs])
+        (
+            title + name.replace("_", " "),
+            [None if counts is None else counts.get(name, 0) for counts in epochs],
+        )
         for name in names
     ]
 

@@ -265,6 +265,25 @@ def progress() -> str:
     return f"{MODELS}/pipeline/progress.json"
 
 
+def agents() -> str:
+    """Screens and trails of a few agents while they train."""
+    return f"{MODELS}/pipeline/agents.json"
+
+
+def sessions_prefix() -> str:
+    return f"{MODELS}/pipeline/sessions"
+
+
+def session(fence: int) -> str:
+    """The settings and the machine of the writer of this fence."""
+    return f"{sessions_prefix()}/{fence:06d}.json"
+
+
+def notes() -> str:
+    """What a person wrote about the run."""
+    return f"{MODELS}/pipeline/notes.json"
+
+
 def commit(epoch: int, stage: Stage) -> str:
     """The commit of an epoch's stage."""
     return f"{MODELS}/pipeline/{_epoch(epoch)}/commit-{Stage(stage)}.json"

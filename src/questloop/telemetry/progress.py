@@ -138,7 +138,7 @@ class ProgressFile:
     def __init__(
         self, write: Callable[[bytes], object], run: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._writer, self._clock = _LatestWriter(write), clock
+        self._writer, self._clock = LatestWriter(write, "progress"), clock
         self._written: float | None = None
         self._document: dict[str, Any] = {
             "schema_version": 1,
@@ -203,25 +203,27 @@ class ProgressFile:
         self._writer.put(json.dumps(self._document, allow_nan=False).encode() + b"\n")
 
 
-class _LatestWriter:
-    """Writes the newest of what it was given."""
+class LatestWriter:
+    """Writes the newest of what it was given, in a thread of that name; what fails is logged."""
 
-    def __init__(self, write: Callable[[bytes], object]) -> None:
-        self._write = write
+    def __init__(self, write: Callable[[bytes], object], name: str) -> None:
+        self._write, self._name = write, name
         self._waiting: bytes | None = None
         self._busy = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def put(self, data: bytes) -> None:
+        """Write `data` soon, in place of what waits still."""
         with self._changed:
             self._waiting = data
             self._changed.notify_all()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="progress", daemon=True)
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
 
     def flush(self, timeout_s: float) -> None:
+        """Wait until all is written, for `timeout_s` at most."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting is None and not self._busy, timeout_s)
 
@@ -235,7 +237,7 @@ class _LatestWriter:
             try:
                 self._write(data or b"")
             except Exception as error:
-                log.warning("progress not written", error=str(error))
+                log.warning(f"{self._name} not written", error=str(error))
 
 
 def _now() -> str:

@@ -29,12 +29,24 @@ class EpochPlan:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """An update in numbers."""
+    """An update in numbers. None: the update had none; releases before kept the first four alone."""
 
     step: int  # of the run, at its end
     return_per_1000_steps: float  # unshaped, of the update's own steps
     unique_rooms_per_episode: float  # of the epoch so far
     entropy: float  # of the policy, nats
+    milestones_per_episode: float | None = None  # of the epoch so far
+    episode_return: float | None = None  # unshaped, mean of the episodes that ended in the update
+    episode_length: float | None = None  # steps, of the same
+    policy_loss: float | None = None  # clipped surrogate, mean over the minibatches
+    vf_loss: float | None = None
+    curiosity_loss: float | None = None  # of RND's predictor
+    kl: float | None = None  # of the policy before and after, nats
+    clip_fraction: float | None = None  # share of steps whose ratio was clipped
+    explained_variance: float | None = None  # of the critic, before the update; 1 is perfect
+    curiosity_mean: float | None = None  # intrinsic reward a step
+    shaping_mean: float | None = None  # shaping reward a step
+    steps_per_second: float | None = None  # sampling and learning of the update
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,8 @@ class EpochReport:
     steps_per_second: float
     updates: int
     runners_lost: int
+    runners: int
+    slots: int  # environments, those of all runners
 
     episodes_finished: int
     return_mean: float | None  # of finished episodes
@@ -85,6 +99,9 @@ class EpochReport:
     milestones: dict[str, int]  # episodes of this epoch that have reached each, by key
     milestone_steps: dict[str, int]  # step of the run by which an episode had first reached each, this epoch
     room_visits: dict[str, int]  # steps spent in every room entered, by `group:room`
+    tile_visits: dict[
+        str, list[int]
+    ]  # by room: metatile (16 * row + column), steps there, the next one's, ...
     curve: tuple[CurvePoint, ...]  # one per update
 
     losses: dict[str, float]  # means over the updates: policy_loss, vf_loss, entropy, kl, clip_fraction, ...

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,10 @@ from questloop.training.rollout import Rollout
 if TYPE_CHECKING:
     from questloop.planner.copilot import CopilotReport
     from questloop.training.algorithm import Update
+
+
+_DRAWN = {each.name for each in fields(CurvePoint)}
+"""What of an update's statistics its point keeps."""
 
 
 class ReturnMeter:
@@ -105,6 +109,7 @@ class RoomMeter:
     def start_epoch(self) -> None:
         """Forget everything but what running episodes report again."""
         self.room_steps: Counter[int] = Counter()
+        self.tile_steps: Counter[int] = Counter()
         self.aim_steps: Counter[str] = Counter()
         self.finished_rooms: list[int] = []
         self.finished_milestones: list[int] = []
@@ -113,6 +118,7 @@ class RoomMeter:
     def add(self, runner: int, report: SlotReport) -> None:
         """Take in what a runner's environment saw in a rollout."""
         self.room_steps.update(report.room_steps)
+        self.tile_steps.update(report.tile_steps)
         self.aim_steps.update(report.aim_steps)
         for rooms in report.finished_rooms:
             metrics.unique_rooms_per_episode.observe(rooms)
@@ -123,6 +129,13 @@ class RoomMeter:
     def visits(self) -> dict[str, int]:
         """Steps spent in every room, by `group:room` as in the states' JSON."""
         return _named(self.room_steps)
+
+    def tiles(self) -> dict[str, list[int]]:
+        """Metatiles of every room and the steps spent on each, one after the other."""
+        found: dict[str, list[int]] = {}
+        for place, steps in sorted(self.tile_steps.items()):
+            found.setdefault(_name(place >> 8), []).extend((place & 255, steps))
+        return found
 
     def aims(self) -> dict[str, float] | None:
         """Share of steps with each aim of the guide before them; None without a guide."""
@@ -144,12 +157,22 @@ class RoomMeter:
             rooms += report.rooms.tolist() if report.rooms is not None else []
         return float(np.mean(rooms)) if rooms else 0.0
 
+    @property
+    def milestones_per_episode(self) -> float:
+        """Mean number of milestones over finished and running episodes."""
+        masks = self._masks()
+        return sum(mask.bit_count() for mask in masks) / len(masks) if masks else 0.0
+
     def milestone_counts(self, names: tuple[str, ...]) -> dict[str, int]:
         """Episodes that reached each milestone, by name."""
+        masks = self._masks()
+        return {name: sum(mask >> bit & 1 for mask in masks) for bit, name in enumerate(names)}
+
+    def _masks(self) -> list[int]:
         masks = list(self.finished_milestones)
         for report in self.running.values():
             masks += report.milestones.tolist() if report.milestones is not None else []
-        return {name: sum(mask >> bit & 1 for mask in masks) for bit, name in enumerate(names)}
+        return masks
 
 
 def chain_hashes(previous: list[str], rollout: Rollout) -> list[str]:
@@ -198,8 +221,13 @@ class EpochTally:
     losses: Averages = field(default_factory=Averages)
     copilots: dict[str, CopilotReport] = field(default_factory=dict)
 
-    def add(self, update: Update, milestones: tuple[str, ...]) -> None:
-        """Count an update whose samples `rooms` and `copilots` have taken in."""
+    def add(
+        self, update: Update, milestones: tuple[str, ...], ended: Sequence[tuple[float, int]] = ()
+    ) -> None:
+        """Count an update whose samples `rooms` and `copilots` have taken in.
+
+        `ended`: return and length of the episodes that ended in it.
+        """
         self.step += update.rollout.action.size
         self.updates += 1
         self.runners_lost += len(update.lost)
@@ -207,14 +235,22 @@ class EpochTally:
         for name, episodes in self.rooms.milestone_counts(milestones).items():
             if episodes:
                 self.milestone_steps.setdefault(name, self.step)
-        self.curve.append(
-            CurvePoint(
-                step=self.step,
-                return_per_1000_steps=1000 * float(update.rollout.reward.mean(dtype=np.float64)),
-                unique_rooms_per_episode=self.rooms.rooms_per_episode,
-                entropy=update.statistics["entropy"],
-            )
-        )
+        self.curve.append(self._point(update, ended))
+
+    def _point(self, update: Update, ended: Sequence[tuple[float, int]]) -> CurvePoint:
+        seconds = update.sample_seconds + update.learn_seconds
+        figures: dict[str, float] = {
+            "return_per_1000_steps": 1000 * float(update.rollout.reward.mean(dtype=np.float64)),
+            "unique_rooms_per_episode": self.rooms.rooms_per_episode,
+            "milestones_per_episode": self.rooms.milestones_per_episode,
+            **{name: value for name, value in update.statistics.items() if name in _DRAWN},
+        }
+        if ended:
+            figures["episode_return"] = float(np.mean([value for value, _ in ended]))
+            figures["episode_length"] = float(np.mean([length for _, length in ended]))
+        if seconds > 0:
+            figures["steps_per_second"] = update.rollout.action.size / seconds
+        return CurvePoint(self.step, **{name: _rounded(value) for name, value in figures.items()})
 
     def summary(self, milestones: tuple[str, ...]) -> dict[str, Any]:
         """The fields of an epoch's report that are counted here."""
@@ -227,6 +263,7 @@ class EpochTally:
             "milestones": self.rooms.milestone_counts(milestones),
             "milestone_steps": self.milestone_steps,
             "room_visits": self.rooms.visits(),
+            "tile_visits": self.rooms.tiles(),
             "curve": tuple(self.curve),
             "losses": self.losses.means(),
             "curiosity_mean": self.losses.mean("curiosity_mean"),
@@ -238,4 +275,13 @@ class EpochTally:
 
 
 def _named(steps: Mapping[int, int]) -> dict[str, int]:
-    return {f"{place >> 8}:{place & 255:02x}": count for place, count in sorted(steps.items())}
+    return {_name(place): count for place, count in sorted(steps.items())}
+
+
+def _name(place: int) -> str:
+    return f"{place >> 8}:{place & 255:02x}"
+
+
+def _rounded(value: float) -> float:
+    """Six digits that matter: a curve is written with every look at the run."""
+    return float(f"{value:.6g}")

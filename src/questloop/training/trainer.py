@@ -33,6 +33,7 @@ from questloop.training.epoch_plan import EpochPlan, EpochProgress, EpochReport,
 from questloop.training.epoch_statistics import EpochTally, ReturnMeter, chain_hashes
 from questloop.training.exports import Exports
 from questloop.training.imitation import demonstrations
+from questloop.training.live_view import LiveView
 from questloop.training.potentials import find_potential
 from questloop.training.shaper import Shaper
 
@@ -88,6 +89,8 @@ class Trainer:
             update = self.algorithm.step_once(self._steps_of_next(plan.step_end - tally.step))
             self._take_in(update)
             if progress is not None:
+                if self._live is not None:
+                    self._live.show(plan.epoch, tally.step, update.samples)
                 progress(self._progress(plan, time.perf_counter() - began))
         seconds = time.perf_counter() - began
         exported = self._exports.finish_epoch()
@@ -101,6 +104,8 @@ class Trainer:
             seconds=seconds,
             steps_per_second=(tally.step - plan.step_start) / max(seconds, 1e-9),
             reward_model_sha256=plan.reward_model_sha256,
+            runners=self.layout.runners,
+            slots=self.layout.slots,
             shaping_weight=shaper.weight,
             shaping_reason=shaper.reason,
             **self._meter.summary(),
@@ -171,6 +176,8 @@ class Trainer:
         self._archive = Archive() if self.settings.exploration.archive_fraction else None
         self._curriculum = Curriculum(self.world.starts) if self.world.starts else None
         self._exports = Exports(self.settings, self.store, self.world, slots)
+        recording = self.world.recording
+        self._live = LiveView(self.store, recording[1]) if recording is not None else None
 
     def _restore(self, plan: EpochPlan, checkpoint: Checkpoint) -> None:
         learner, counts = self.algorithm.learner, checkpoint.counts
@@ -233,6 +240,7 @@ class Trainer:
             mine = slice(runner * per_runner, (runner + 1) * per_runner)
             self._meter.forget(mine)
             self._hashes[mine] = [_NO_HASH] * per_runner
+        before = len(self._meter.finished)
         self._meter.add(update.rollout)
         self._hashes = chain_hashes(self._hashes, update.rollout)
         for sample in update.samples:
@@ -246,7 +254,7 @@ class Trainer:
         if self._archive is not None:
             self._archive.merge(sample.report.delta for sample in update.samples if sample.report.delta)
         self._exports.add([sample.trace for sample in update.samples if sample.trace is not None])
-        tally.add(update, self.world.milestones)
+        tally.add(update, self.world.milestones, self._meter.finished[before:])
 
     def _note_milestones(self, report: SlotReport) -> None:
         for reached in report.finished_milestones:

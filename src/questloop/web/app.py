@@ -14,11 +14,14 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from questloop.errors import BadDataError, QuestloopError, message_of
 from questloop.settings import Settings
 from questloop.storage.store import NotFound, Store
+from questloop.web.curves import curve_pages
 from questloop.web.labels import Labelling, label_pages
 from questloop.web.live import live
+from questloop.web.map_pages import agent_pages, map_pages
 from questloop.web.run_pages import feedback_pages, run_pages
 from questloop.web.security import SecureHeaders
 from questloop.web.segment_pages import episode_pages, segment_pages
+from questloop.web.setup_pages import setup_pages
 from questloop.web.site import Site, Templates
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "testserver")
@@ -30,6 +33,7 @@ def build_app(
     fleet: Any = None,
     hosts: tuple[str, ...] = LOOPBACK,
     labelling: Labelling | None = None,
+    base: str = "",
 ) -> FastAPI:
     """The application over a store, which only reads but for the labelling page, which asks for a token.
 
@@ -39,16 +43,21 @@ def build_app(
         fleet: the fleet's `Database`; None: no pages of the fleet.
         hosts: names that browsers may use, so that no foreign page reaches a dashboard on loopback.
         labelling: which segments the labelling page shows; None: 30 of the newest judged epoch.
+        base: the path that the application is mounted at; empty: none.
     """
     app = FastAPI(title="Questloop dashboard", docs_url=None, redoc_url=None)
     app.state.stopping = False  # set by the server
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     app.add_middleware(SecureHeaders)
-    app.mount("/static", StaticFiles(packages=[("questloop.web", "static")]), name="static")
-    site = Site.of(store, settings, has_fleet=fleet is not None)
+    app.mount("/static", static_files(), name="static")
+    site = Site.of(store, settings, fleet is not None, base)
     token, chosen = settings.dashboard.dashboard_token, labelling or Labelling(seed=settings.loop.seed)
     for pages in (
         run_pages(site),
+        map_pages(site),
+        agent_pages(site.book),
+        curve_pages(site),
+        setup_pages(site, token),
         feedback_pages(site),
         segment_pages(site),
         episode_pages(site),
@@ -60,11 +69,16 @@ def build_app(
         from questloop.web.fleet import fleet_pages
 
         app.include_router(fleet_pages(fleet, settings.fleet, site.draw))
-    _answer_errors(app, site.draw)
+    answer_errors(app, site.draw)
     return app
 
 
-def _answer_errors(app: FastAPI, draw: Templates) -> None:
+def static_files() -> StaticFiles:
+    """Style and scripts of the pages."""
+    return StaticFiles(packages=[("questloop.web", "static")])
+
+
+def answer_errors(app: FastAPI, draw: Templates) -> None:
     """Every error as a page in the dashboard's own frame."""
 
     @app.exception_handler(NotFound)

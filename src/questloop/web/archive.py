@@ -75,11 +75,6 @@ class ArchiveBook:
         titles = {milestone.key: milestone.title for milestone in self._profile.milestones}
         return titles[names[-1]] if names else ""
 
-    @property
-    def places(self) -> dict[Room, str]:
-        """Names of rooms, as the profile gives them."""
-        return self._profile.place_names
-
     @cached_property
     def _profile(self) -> Profile:
         return profile_for(Rom.load(self._game.rom_path), self._game.guide, self._game.game_profile)

@@ -15,6 +15,7 @@ from questloop.report.book import RunBook
 
 EVERY_S = 2.0
 """Seconds between two looks at the run."""
+_LARGE = ("curve", "room_visits")
 
 
 def live(book: RunBook) -> APIRouter:
@@ -35,7 +36,12 @@ def live(book: RunBook) -> APIRouter:
 
 
 def _news(book: RunBook) -> dict[str, Any]:
-    return {"progress": book.progress(), "state": book.state()}
+    """Without the curve and visits of the running epoch: pages ask for them where they show them."""
+    progress = book.progress()
+    if progress is not None and isinstance(progress.get("training"), dict):
+        kept = {key: value for key, value in progress["training"].items() if key not in _LARGE}
+        progress = {**progress, "training": kept}
+    return {"progress": progress, "state": book.state()}
 
 
 async def _stream(book: RunBook, request: Request) -> AsyncIterator[str]:

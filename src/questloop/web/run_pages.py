@@ -1,22 +1,21 @@
-"""The dashboard's pages about the run as a whole: overview, map, archive, planner and judges."""
+"""The dashboard's pages about the run as a whole: overview, archive, planner and judges."""
 
 from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Path
-from fastapi.responses import HTMLResponse, Response
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
 
 from questloop.report import page_data, table
 from questloop.report.charts import calibration, learning_curves, model_charts
 from questloop.storage.keys import Stage
-from questloop.web.site import Site, png
+from questloop.web.site import Site
 
 
 def run_pages(site: Site) -> APIRouter:
-    """The routes of the overview, the map and the archive."""
+    """The routes of the overview and the archive."""
     pages, book, draw = APIRouter(default_response_class=HTMLResponse), site.book, site.draw
 
     @pages.get("/")
@@ -37,17 +36,6 @@ def run_pages(site: Site) -> APIRouter:
             worst=site.segments.cards([name for name, _ in ranked[:3]]) if len(ranked) > 5 else [],
         )
 
-    @pages.get("/map")
-    def the_map() -> HTMLResponse:
-        return draw("map.html", maps=site.rooms.maps())
-
-    @pages.get("/rooms/{group}/{room}.png")
-    def room(group: Annotated[int, Path(ge=0, le=7)], room: Annotated[int, Path(ge=0, le=255)]) -> Response:
-        found = site.rooms.picture((group, room))
-        if found is None:
-            raise HTTPException(404, "No exported frame shows this room.")
-        return png(found)
-
     @pages.get("/archive")
     def archive() -> HTMLResponse:
         epoch, cells = site.archive.newest()
@@ -56,7 +44,6 @@ def run_pages(site: Site) -> APIRouter:
         reached = reduce(or_, (room.milestones for room in found), 0)
         return draw(
             "archive.html",
-            places=site.archive.places,
             epoch=epoch,
             rooms=found,
             furthest=site.archive.title(reached),

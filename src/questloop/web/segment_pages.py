@@ -12,6 +12,7 @@ from questloop.report import images
 from questloop.storage import keys
 from questloop.storage.keys import EpisodeId, SegmentId
 from questloop.web.ranges import ranged
+from questloop.web.score_steps import ScoreSteps, said, vote_groups
 from questloop.web.segments import Order, frame_facts
 from questloop.web.site import EpochNumber, Name, Site, png
 
@@ -51,12 +52,16 @@ def segment_pages(site: Site) -> APIRouter:
     def segment(segment_id: Name) -> HTMLResponse:
         manifest = book.manifest(_segment(segment_id))
         view = book.reader.load(segment_id)
+        line = book.scores(manifest.epoch).get(segment_id)
         return draw(
             "segment.html",
             manifest=manifest,
-            line=book.scores(manifest.epoch).get(segment_id),
+            steps=None if line is None else ScoreSteps.of(line),
+            line=line,
+            vote_groups=vote_groups,
+            said=said,
             followed=book.outcomes(manifest.epoch).get(segment_id),
-            frames=frame_facts(view),
+            frames=frame_facts(view, site.names.place),
             summary=prepare(view).text,
             siblings=site.segments.of_episode(manifest.episode_id),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -101,8 +101,8 @@ class SegmentPages:
         return [(steps[index], view.png(steps[index]) or b"") for index in chosen]
 
 
-def frame_facts(view: SegmentView) -> list[dict[str, Any]]:
-    """What the player shows beside each stored picture."""
+def frame_facts(view: SegmentView, place: Callable[[str], str]) -> list[dict[str, Any]]:
+    """What the player shows beside each stored picture; `place` names a room."""
     facts, paid = [], 0.0
     for line in view.states:
         paid += sum(line.get("reward", {}).values())
@@ -114,7 +114,7 @@ def frame_facts(view: SegmentView) -> list[dict[str, Any]]:
         facts.append(
             {
                 "step": line["step"],
-                "room": state.get("room", ""),
+                "room": place(state.get("room", "")),
                 "tile": f"{x // 16},{y // 16}",
                 "health": f"{health / 4:g} of {most / 4:g}",
                 "mode": line.get("mode") or "policy",

@@ -15,6 +15,7 @@ from questloop.report.book import RunBook
 from questloop.settings import Settings
 from questloop.storage.store import Store
 from questloop.web.archive import ArchiveBook
+from questloop.web.names import Names
 from questloop.web.rooms import RoomBook
 from questloop.web.segments import SegmentPages
 
@@ -25,7 +26,13 @@ Name = Annotated[str, Path(max_length=120)]
 class Templates:
     """Renders a template with what every page shows: the run, its progress and the store's address."""
 
-    def __init__(self, book: RunBook, has_fleet: bool) -> None:
+    def __init__(
+        self, book: RunBook, has_fleet: bool, names: Names, base: str = "", lists_runs: bool = False
+    ) -> None:
+        """`base`: the path before every page's own, empty but where the run is one of several.
+
+        `lists_runs`: the pages are about those several runs.
+        """
         self._book, self._has_fleet = book, has_fleet
         self._templates = Environment(
             loader=PackageLoader("questloop.web"),
@@ -34,6 +41,10 @@ class Templates:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self._templates.globals |= {"base": base, "among_runs": bool(base), "lists_runs": lists_runs}
+        self._templates.filters["milestone"] = names.milestone
+        self._templates.filters["place"] = names.place
+        self._templates.filters["start"] = names.start
         self._templates.filters["number"] = page_data.number
         self._templates.filters["counted"] = counted
         self._templates.filters["with_interval"] = page_data.with_interval
@@ -60,17 +71,19 @@ class Site:
     rooms: RoomBook
     archive: ArchiveBook
     segments: SegmentPages
+    names: Names
 
     @classmethod
-    def of(cls, store: Store, settings: Settings, has_fleet: bool) -> Site:
+    def of(cls, store: Store, settings: Settings, has_fleet: bool, base: str = "") -> Site:
         """The site of the run in `store`."""
-        book = RunBook(store)
+        book, names = RunBook(store), Names(settings.game)
         return cls(
             book,
-            Templates(book, has_fleet),
+            Templates(book, has_fleet, names, base),
             RoomBook(book, settings.game),
             ArchiveBook(book, settings.game),
             SegmentPages(book),
+            names,
         )
 
 

@@ -7,7 +7,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const token = box.querySelector("input");
 
   async function answer(key) {
-    const reply = await fetch(`/label/${box.dataset.label}`, {
+    const reply = await fetch(`${document.documentElement.dataset.base}/label/${box.dataset.label}`, {
       method: "POST",
       headers: { "Content-Type": "application/json", Authorization: `Bearer ${token.value}` },
       body: JSON.stringify({ key }),

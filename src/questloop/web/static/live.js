@@ -3,8 +3,10 @@
 
 const TITLES = { rollouts: "plays and learns", evaluate: "is judged", reward_model: "teaches the reward model" };
 const ORDER = ["rollouts", "evaluate", "reward_model"];
+const SILENT_S = 90; // a stage says something at least every few seconds
 let state = null;
 let progress = null;
+let drawn = null;
 
 function put(name, text) {
   const element = document.querySelector(`[data-live="${name}"]`);
@@ -25,6 +27,7 @@ function showProgress() {
   if (!progress) return;
   const finished = progress.stage === "finished";
   put("headline", finished ? "The run is over" : `Epoch ${progress.epoch} ${TITLES[progress.stage] || "begins"}`);
+  for (const only of document.querySelectorAll("[data-running]")) only.hidden = finished;
   const bar = document.querySelector('[data-live="bar"]');
   if (bar) bar.value = finished ? 1 : progress.steps_total ? progress.step / progress.steps_total : 0;
   put("done", progress.steps_total ? `${count(progress.step)} of ${count(progress.steps_total)}` : "–");
@@ -48,7 +51,14 @@ function showProgress() {
 }
 
 function showAge() {
-  if (progress && progress.updated) put("age", `${duration(Math.max(0, (Date.now() - Date.parse(progress.updated)) / 1000))} ago`);
+  const link = document.getElementById("link");
+  if (link.dataset.connected !== "1") return;
+  const seconds = progress && progress.updated ? Math.max(0, (Date.now() - Date.parse(progress.updated)) / 1000) : null;
+  const running = progress && progress.stage && progress.stage !== "finished";
+  if (seconds !== null) put("age", `${duration(seconds)} ago`);
+  const said = !running ? (progress && progress.stage === "finished" ? "the run is over" : "connected") : seconds > SILENT_S ? `nothing heard of the run for ${duration(seconds)}` : "live";
+  if (link.textContent !== said) link.textContent = said;
+  for (const here of document.querySelectorAll("[data-silent]")) here.hidden = !(running && seconds > SILENT_S);
 }
 
 function showPlaces() {
@@ -68,15 +78,20 @@ async function refresh() {
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.getElementById("fresh");
-  if (fresh && fresh.innerHTML !== old.innerHTML) old.replaceWith(document.adoptNode(fresh));
+  if (fresh && fresh.innerHTML !== (drawn ?? old.innerHTML)) {
+    drawn = fresh.innerHTML; // what scripts add to a page is no difference
+    old.replaceWith(document.adoptNode(fresh));
+    document.dispatchEvent(new CustomEvent("questloop:drawn"));
+  }
   showPlaces();
 }
 
 function follow() {
   const link = document.getElementById("link");
-  const source = new EventSource("/events");
-  source.onopen = () => { link.textContent = "live"; };
+  const source = new EventSource(`${document.documentElement.dataset.base}/events`);
+  source.onopen = () => { link.dataset.connected = "1"; showAge(); };
   source.onerror = () => {
+    link.dataset.connected = "0";
     link.textContent = "not connected, trying again";
     if (source.readyState === EventSource.CLOSED) setTimeout(follow, 3000); // a proxy answered in its place
   };
@@ -84,12 +99,14 @@ function follow() {
     const news = JSON.parse(event.data);
     progress = news.progress;
     showProgress();
+    document.dispatchEvent(new CustomEvent("questloop:progress", { detail: progress }));
     if (state !== null && news.state !== state) refresh();
     state = news.state;
   };
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  drawn = document.getElementById("fresh")?.innerHTML ?? null;
   follow();
   setInterval(showAge, 1000);
   const every = Number(document.getElementById("fresh")?.dataset.every);

@@ -16,7 +16,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const frame = frames[Number(slider.value)];
     image.src = `${player.dataset.base}${frame.step}.png`;
     image.alt = `The screen at step ${frame.step}`;
-    slider.setAttribute("aria-valuetext", `step ${frame.step}, room ${frame.room}`);
+    slider.setAttribute("aria-valuetext", `step ${frame.step}, ${frame.room}`);
     for (const fact of player.querySelectorAll("[data-fact]")) fact.textContent = frame[fact.dataset.fact];
   }
 

@@ -1,0 +1,53 @@
+"""What milestones and places are called, in place of their keys."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from questloop.episodes.plain import counted
+from questloop.errors import QuestloopError
+from questloop.exploration.cells import parse_cell_name
+from questloop.game.profile import Profile
+from questloop.game.profiles import profile_for
+from questloop.game.rom import Rom
+from questloop.report.page_data import parse_room
+from questloop.settings import GameSettings
+
+
+class Names:
+    """Titles of the game's profile; a key in plain letters where the profile has none or cannot be had."""
+
+    def __init__(self, game: GameSettings) -> None:
+        self._game = game
+
+    def milestone(self, key: str) -> str:
+        """`Met the elder` for `met_elder`."""
+        return self._milestones.get(key, key.replace("_", " "))
+
+    def start(self, name: str) -> str:
+        """Where an episode began; a cell of the archive by its room and how many milestones it has."""
+        try:
+            place, _, milestones = parse_cell_name(name)
+        except ValueError:
+            return name.replace("_", " ")
+        room = self.place(f"{place >> 8}:{place & 255:02x}")
+        return f"archive: {room}, {counted(milestones.bit_count(), 'milestone')}"
+
+    def place(self, room: str) -> str:
+        """`Waking meadow` for `0:21`; the room itself where it has no name."""
+        try:
+            found = parse_room(room)
+        except ValueError:
+            return room
+        return self._profile.place_names.get(found, f"room {room}") if self._profile else f"room {room}"
+
+    @cached_property
+    def _milestones(self) -> dict[str, str]:
+        return {each.key: each.title for each in self._profile.milestones} if self._profile else {}
+
+    @cached_property
+    def _profile(self) -> Profile | None:
+        try:
+            return profile_for(Rom.load(self._game.rom_path), self._game.guide, self._game.game_profile)
+        except QuestloopError:
+            return None
