@@ -69,6 +69,9 @@ def take(browser: Browser, root: str, look: str, only: str, out: Path) -> None:
         if only not in name:
             continue
         page.goto(root + path)
+        for image in page.locator("img[loading=lazy]").all():
+            image.scroll_into_view_if_needed()
+        page.evaluate("scrollTo(0, 0)")
         page.wait_for_timeout(SETTLED_MS)
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         if wide > 0:

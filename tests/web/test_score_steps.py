@@ -3,8 +3,9 @@ import re
 import pytest
 
 from questloop.judges.rubric import STATE, Criterion
-from questloop.judges.scores import InvalidReason, JudgeScores, Tokens, Vote
+from questloop.judges.scores import JudgeScores, Tokens, Vote
 from questloop.judges.votes import tally
+from questloop.llm.structured import ParseFailure
 from questloop.report.book import RunBook
 from questloop.web.score_steps import ScoreSteps, said, vote_groups
 
@@ -37,11 +38,11 @@ def test_votes_that_say_the_same_are_one():
         ([vote(1, 0.2), vote(2, 0.9), vote(3, 0.4)], "3 votes, from 0.20 to 0.90; the median counts, 0.40."),
         ([vote(1, 0.2)], "1 vote."),
         (
-            [vote(1, 0.2), vote(2, 0.2), Vote(seed=3, invalid=InvalidReason.EMPTY)],
+            [vote(1, 0.2), vote(2, 0.2), Vote(seed=3, invalid=ParseFailure.EMPTY)],
             "2 of 3 votes count, all 0.20.",
         ),
         (
-            [vote(1, 0.2), *(Vote(seed=n, invalid=InvalidReason.EMPTY) for n in (2, 3))],
+            [vote(1, 0.2), *(Vote(seed=n, invalid=ParseFailure.EMPTY) for n in (2, 3))],
             "1 of 3 votes count, 2 are needed: no score.",
         ),
     ],

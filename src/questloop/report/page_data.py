@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from questloop.episodes.reader import SegmentReader, SegmentView
@@ -192,6 +193,16 @@ def _takeover(record: EpisodeRecord, played: Takeover) -> dict[str, Any]:
     return {**played.model_dump(), "episode": record.id, "segment": next(shown, None)}
 
 
+def alike(plans: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], int]]:
+    """Plans of a takeover, those that say and did the same one after the other as one with their number."""
+
+    def gist(plan: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(str(plan[key]) for key in ("source", "reason", "macros", "played", "ended"))
+
+    groups = (list(group) for _, group in groupby(plans, gist))
+    return [(group[0], len(group)) for group in groups]
+
+
 def _counted(title: str, epochs: list[dict[str, int] | None]) -> list[tuple[str, list[int | None]]]:
     """A row per name; None where the part was off."""
     names = dict.fromkeys(name for counts in epochs if counts for name in counts)
@@ -221,15 +232,18 @@ def judges(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def reward_model(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of what is known of a reward model; `info` is its commit's."""
+def reward_model(info: Mapping[str, Any], title: Callable[[str], str] = str) -> list[tuple[str, str]]:
+    """Names and values of what is known of a reward model.
+
+    `info` is its commit's, `title` names milestones by their keys.
+    """
     reading = _in_use(info)
     return [
         ("reading in use", str(info["reading"])),
         ("accuracy against the judges", with_interval(reading["judges"])),
         ("accuracy against what followed", with_interval(reading["gold"])),
         *((("accuracy at cells", with_interval(reading["cells"])),) if reading.get("cells") else ()),
-        *_trust(reading.get("trust")),
+        *_trust(reading.get("trust"), title),
         *_along_walkthrough(info.get("walkthrough")),
         *(
             (f"the other reading, {name}", with_interval(other["judges"]))
@@ -252,13 +266,13 @@ def _along_walkthrough(found: Mapping[str, Any] | None) -> Iterator[tuple[str, s
     yield "largest fall there on entering a room, deviations", number(found["largest_fall"])
 
 
-def _trust(trust: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+def _trust(trust: Mapping[str, Any] | None, title: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     """Empty for a reward model of a version that measured none."""
     if trust is None:
         return
     yield f"states before and after a milestone, {trust['episodes']} episodes", with_interval(trust)
     for name, share in trust["milestones"].items():
-        yield f"the same around {name}", number(share)
+        yield f"the same around: {title(name)}", number(share)
 
 
 def frames(view: SegmentView) -> list[tuple[int, bytes]]:

@@ -17,6 +17,8 @@ MOST_POINTS = 240
 SMOOTHED_FROM = 12
 """A line of so many points is drawn as the mean of five neighbours, over the points themselves, faint."""
 NAMED_BOUNDARIES = 8
+COLOURS = 6
+"""classes s0 to s5 of the page"""
 
 
 @dataclass(frozen=True)
@@ -115,22 +117,23 @@ class _Frame:
         return f'<line class="boundary" x1="{self.x(0)}" y1="{self.y(0)}" x2="{self.x(1)}" y2="{self.y(1)}"/>'
 
     def line(self, line: Line, index: int) -> str:
+        colour = f"s{index % COLOURS}"
         places = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
         if len(places) >= SMOOTHED_FROM and not line.low:
             means = _means([y for _, y in places])
             smooth = [(x, y) for (x, _), y in zip(places, means, strict=True)]
-            return self._path(places, f"faint s{index % 2}") + self._path(smooth, f"s{index % 2}")
-        parts = [self._path(places, f"s{index % 2}")]
+            return self._path(places, f"faint {colour}") + self._path(smooth, colour)
+        parts = [self._path(places, colour)]
         if len(places) <= 60:
             for x, y in places:
                 parts.append(
-                    f'<circle class="dot s{index % 2}" cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="2.6">'
+                    f'<circle class="dot {colour}" cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="2.6">'
                     f"<title>{escape(line.label)} {_short(y)} at {x:,.0f}</title></circle>"
                 )
         for x, low, high in zip(line.x, line.low, line.high, strict=False):
             if low is not None and high is not None:
                 parts.append(
-                    f'<line class="whisker s{index % 2}" x1="{self.x(x):.1f}" x2="{self.x(x):.1f}" '
+                    f'<line class="whisker {colour}" x1="{self.x(x):.1f}" x2="{self.x(x):.1f}" '
                     f'y1="{self.y(low):.1f}" y2="{self.y(high):.1f}"/>'
                 )
         return "".join(parts)
@@ -159,7 +162,7 @@ def _legend(lines: Sequence[Line]) -> Markup:
         return Markup("")
     keys = "".join(
         f'<li><svg class="key" viewBox="0 0 16 4" aria-hidden="true">'
-        f'<line class="line s{index % 2}" x1="0" x2="16" y1="2" y2="2"/></svg>{escape(line.label)}</li>'
+        f'<line class="line s{index % COLOURS}" x1="0" x2="16" y1="2" y2="2"/></svg>{escape(line.label)}</li>'
         for index, line in enumerate(lines)
     )
     return Markup(f'<ul class="legend">{keys}</ul>')

@@ -92,7 +92,7 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
         unknown=_info(store, judged[-1], Stage.EVALUATE).get("unknown", {}) if judged else {},
         segments=best_and_worst,
         calibration=charts.calibration(model) if model else None,
-        reward_model=page_data.reward_model(model) if model else [],
+        reward_model=page_data.reward_model(model, lambda name: titles.get(name, name)) if model else [],
     )
     tell(_PARTS, _PARTS)
     return page

@@ -1,1 +1,1 @@
-"""The dashboard: a run, its judges and the fleet in a browser, live; only labelling writes."""
+"""The dashboard: a run, its judges and the fleet in a browser, live; only labels and notes are written."""

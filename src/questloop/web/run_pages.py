@@ -83,7 +83,7 @@ def feedback_pages(site: Site) -> APIRouter:
             "judges.html",
             charts=model_charts(book),
             epoch=learned[-1] if learned else None,
-            figures=page_data.reward_model(newest) if newest else [],
+            figures=page_data.reward_model(newest, site.names.milestone) if newest else [],
             calibration=calibration(newest) if newest else None,
             judged=judged,
         )

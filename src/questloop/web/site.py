@@ -45,6 +45,7 @@ class Templates:
         self._templates.filters["milestone"] = names.milestone
         self._templates.filters["place"] = names.place
         self._templates.filters["start"] = names.start
+        self._templates.filters["alike"] = page_data.alike
         self._templates.filters["number"] = page_data.number
         self._templates.filters["counted"] = counted
         self._templates.filters["with_interval"] = page_data.with_interval

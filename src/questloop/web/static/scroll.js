@@ -1,0 +1,21 @@
+// Says of a table or strip that is wider than its place that it scrolls.
+"use strict";
+
+function tellScrolling() {
+  for (const box of document.querySelectorAll(".scroll")) {
+    const wide = box.scrollWidth > box.clientWidth + 1;
+    const before = box.previousElementSibling;
+    const said = before && before.classList.contains("sideways") ? before : null;
+    if (wide && !said) {
+      const hint = document.createElement("p");
+      hint.className = "soft sideways";
+      hint.textContent = "scrolls sideways \u2192";
+      box.before(hint);
+    } else if (!wide && said) said.remove();
+  }
+}
+
+addEventListener("load", tellScrolling);
+addEventListener("resize", tellScrolling);
+document.addEventListener("questloop:drawn", tellScrolling);
+document.addEventListener("toggle", tellScrolling, true); // a table inside what was folded
