@@ -271,6 +271,7 @@ def agents() -> str:
 
 
 def sessions_prefix() -> str:
+    """Of the documents of all writers."""
     return f"{MODELS}/pipeline/sessions"
 
 

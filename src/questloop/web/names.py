@@ -27,7 +27,7 @@ class Names:
     def start(self, name: str) -> str:
         """Where an episode began; a cell of the archive by its room and how many milestones it has."""
         try:
-            place, _, milestones = parse_cell_name(name)
+            place, _, milestones = parse_cell_name(name.removeprefix("archive-"))
         except ValueError:
             return name.replace("_", " ")
         room = self.place(f"{place >> 8}:{place & 255:02x}")
