@@ -1,6 +1,8 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 import structlog
@@ -93,3 +95,15 @@ def test_a_program_that_set_nothing_up_keeps_its_standard_output(capsys):
     said = capsys.readouterr()
     assert said.out == ""
     assert json.loads(said.err)["event"] == "one"
+
+
+def test_structlog_is_imported_at_the_first_line():
+    program = (
+        "import sys; from questloop.telemetry import logs; logs.configure(); log = logs.get_logger('x');"
+        "before = 'structlog' in sys.modules; log.bind(a=1).warning('one', b=2); import logging;"
+        "logging.getLogger('y').warning('two'); print(before, 'structlog' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False True\n", done.stderr
+    first, second = map(json.loads, done.stderr.splitlines())
+    assert (first["event"], first["a"], first["b"], second["event"]) == ("one", 1, 2, "two")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import typer
@@ -76,6 +77,9 @@ app.add_typer(fleet.app, name="fleet")
 
 def main() -> None:
     """Run a command; an error meant for the user is one line and a non-zero exit code."""
+    for stream in (sys.stdout, sys.stderr):  # what the terminal's encoding has not is no reason to end
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except QuestloopError as error:

@@ -57,6 +57,8 @@ _FIELDS = (
     *("gpus", "memory_mb", "shared", "priority", "max_retries", "retry_errors"),
 )
 """Options that are fields of a job by their own name."""
+_URLS = ("https://", "http://")
+_DATA_SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
 
 
 def submit(
@@ -102,7 +104,7 @@ def submit(
     _add_arguments(values, command, argument)
     if environment:
         given = dict(_name_and_text("--env", item) for item in environment)
-        values["environment"] = {**values.get("environment", {}), **given}
+        values["environment"] = _mapping(values, "environment") | given
     jobs.parse_request(values)  # before anything is uploaded
     _upload(values, inputs or [], settings)
     submitted = jobs.submit(db, jobs.parse_request(values))
@@ -117,12 +119,32 @@ def submit(
 def _add_arguments(values: dict[str, Any], command: list[str] | None, options: list[str] | None) -> None:
     """Put a command, or the options of a grpo or judge job, into the job's fields."""
     if command:
+        _check_command_alone(values)
         values |= {"kind": "command", "arguments": command}
     if not options:
         return
-    if isinstance(values.get("arguments", {}), list):
+    if isinstance(values.get("arguments"), list):
         raise UsageError("--arg is for grpo and judge jobs; a command's arguments follow --")
-    values["arguments"] = {**values.get("arguments", {}), **dict(map(_name_and_value, options))}
+    values["arguments"] = _mapping(values, "arguments") | dict(map(_name_and_value, options))
+
+
+def _check_command_alone(values: dict[str, Any]) -> None:
+    """Refuse a program of one's own beside what asks for a training job."""
+    if values.get("kind", "command") != "command":
+        raise UsageError(f"kind {values['kind']}: what follows -- is a job of kind command; leave one out")
+    for name in ("model", "dataset", "reward_function"):
+        if values.get(name) is not None:
+            raise UsageError(
+                f"{name}: what follows -- is a program of its own, which takes none; give options of a "
+                "training job by --arg NAME=VALUE"
+            )
+
+
+def _mapping(values: dict[str, Any], field: str) -> dict[str, Any]:
+    found = values.get(field)
+    if found is not None and not isinstance(found, dict):
+        raise UsageError(f"{field}: a mapping is needed")
+    return found or {}
 
 
 def _upload(values: dict[str, Any], sources: list[str], settings: Settings) -> None:
@@ -131,22 +153,59 @@ def _upload(values: dict[str, Any], sources: list[str], settings: Settings) -> N
 
     inputs = dict(values.get("inputs", {}))
     dataset = values.get("dataset")
-    if dataset and Path(dataset).is_file():
+    if dataset and dataset not in inputs and Path(dataset).is_file():
         sources = [*sources, dataset]
         values["dataset"] = Path(dataset).name
-    for source in sources:
-        name = source.rsplit("/", 1)[-1]
-        if source.startswith(("https://", "http://")):
+    named = _named(sources, inputs)
+    _check_there(values, {*inputs, *named})
+    for name, source in named.items():
+        if source.startswith(_URLS):
             inputs[name] = source
             continue
-        if not Path(source).is_file():
-            raise UsageError(f"--input {source}: neither a file here nor an http(s) URL")
         from questloop.storage.store import open_store
 
         key = f"fleet/{values['job_id']}/{name}"
         open_store(settings.store).put(key, Path(source).read_bytes(), durable=True)
         inputs[name] = f"{STORE_PREFIX}{key}"
     values["inputs"] = inputs
+
+
+def _named(sources: list[str], inputs: dict[str, str]) -> dict[str, str]:
+    """The sources by the names that they get in the job's folder."""
+    from questloop.fleet.commands import valid_input_name
+
+    named: dict[str, str] = {}
+    for source in sources:
+        name = source.partition("?")[0].rsplit("/", 1)[-1] if source.startswith(_URLS) else Path(source).name
+        if not source.startswith(_URLS) and not Path(source).is_file():
+            raise UsageError(f"--input {source}: neither a file here nor an http(s) URL")
+        if not valid_input_name(name):
+            raise UsageError(
+                f"--input {source}: its name there would be {name!r}: rename it to letters, digits, '.', '_' "
+                "and '-', beginning with a letter or digit"
+            )
+        if named.get(name, source) != source or name in inputs:
+            raise UsageError(f"--input {source}: another input has the name {name!r}: rename one")
+        named[name] = source
+    return named
+
+
+def _check_there(values: dict[str, Any], inputs: set[str]) -> None:
+    """Refuse a model or dataset that is named by a path from this folder: the job runs in one of its own."""
+    for field in ("model", "dataset"):
+        name = values.get(field)
+        if not name or name in inputs or name.startswith(("/", "~", *_URLS)):
+            continue
+        if Path(name).is_dir():
+            raise UsageError(
+                f"{field} {name}: a folder here, which is not sent along; give the path that it has on the "
+                "machines, beginning with /"
+            )
+        if name.startswith(".") or (field == "dataset" and Path(name).suffix in _DATA_SUFFIXES):
+            raise UsageError(
+                f"{field} {name}: not found here; give a file that is here, a path on the machines that "
+                "begins with /, or a name of the hub"
+            )
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -156,7 +215,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"--file {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"--file {path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise UsageError(f"--file {path}: a mapping of a job's fields is needed")

@@ -23,6 +23,7 @@ from sqlalchemy.exc import (
     InternalError,
     NoSuchModuleError,
     OperationalError,
+    StatementError,
 )
 from sqlalchemy.orm import Session
 
@@ -186,6 +187,10 @@ def _translated() -> Iterator[None]:
         if error.connection_invalidated or isinstance(error, passing):
             raise DatabaseUnavailable(f"database: {_first_line(error)}") from None
         raise DatabaseError(f"database: {_first_line(error)}") from None
+    except StatementError as error:  # a value that cannot be written at all
+        raise DatabaseError(f"database: {error.orig}") from None
+    except OverflowError as error:  # SQLite's driver, of a number that no column takes
+        raise UsageError(f"database: {error}") from None
 
 
 def _first_line(error: DBAPIError) -> str:

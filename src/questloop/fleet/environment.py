@@ -36,9 +36,9 @@ def check(environment: Mapping[str, Any]) -> None:
             raise BadEnvironmentError(f"environment {str(name)[:40]!r}: not the name of a variable")
         if name.startswith(_RESERVED):
             raise BadEnvironmentError(f"environment {name}: the fleet sets this one itself")
-        if not isinstance(value, str) or "\0" in value or len(value) > _LONGEST:
+        if not isinstance(value, str) or not _passable(value):
             raise BadEnvironmentError(
-                f"environment {name}: a text of at most {_LONGEST} characters without NUL is needed"
+                f"environment {name}: a text of at most {_LONGEST} bytes without NUL is needed"
             )
         if value.startswith(VARIABLE):
             _check_variable(name, value.removeprefix(VARIABLE))
@@ -62,6 +62,14 @@ def shown(environment: Any) -> dict[str, str]:
         name: value if str(value).startswith((VARIABLE, FILE)) else "***"
         for name, value in environment.items()
     }
+
+
+def _passable(value: str) -> bool:
+    """Whether the kernel passes `value` to a program."""
+    try:
+        return "\0" not in value and len(value.encode("utf-8", "surrogateescape")) <= _LONGEST
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
 
 
 def _value(name: str, value: str, secrets_dir: Path) -> str:
@@ -88,7 +96,7 @@ def _content(name: str, file: str, folder: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise BadEnvironmentError(f"environment {name}: file {file} of the dispatcher: {reason}") from None
-    if "\0" in content or len(content) > _LONGEST:
+    if not _passable(content):
         raise BadEnvironmentError(f"environment {name}: file {file} of the dispatcher: too long, or no text")
     return content
 

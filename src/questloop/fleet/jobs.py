@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from typing import Any, Self
 
@@ -12,12 +11,14 @@ from sqlalchemy.orm import Session
 
 from questloop.errors import UsageError, message_of
 from questloop.fleet import environment
+from questloop.fleet.commands import BadJobError, command_of, valid_job_id
 from questloop.fleet.database import Database, now
 from questloop.fleet.models import Attempt, Job, JobEvent, storable
 from questloop.fleet.states import TRANSITIONS, JobKind, JobStatus
+from questloop.grpo.rewards import BUILTIN_REWARDS
+from questloop.storage.store import folder_path
 
 _jobs, _events = (Job.metadata.tables[name] for name in (Job.__tablename__, JobEvent.__tablename__))
-_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 WITHOUT_ROW = (
@@ -53,9 +54,9 @@ class JobRequest(BaseModel):
     output_url: str | None = None
     priority: int = Field(0, ge=-1000, le=1000)
     gpus: int = Field(1, ge=0, le=64)
-    memory_mb: int = Field(0, ge=0)
+    memory_mb: int = Field(0, ge=0, le=2**31 - 1)
     shared: bool = False
-    max_retries: int = Field(3, ge=0)
+    max_retries: int = Field(3, ge=0, le=1000)
     retry_errors: bool = Field(False, description="retry also where the job's own program failed")
 
     @field_validator("job_id")
@@ -72,6 +73,27 @@ class JobRequest(BaseModel):
     def _storable(cls, value: str | None) -> str | None:
         if value is not None and storable(value) != value:
             raise ValueError("a NUL or half a character cannot be stored")
+        return value
+
+    @field_validator("reward_function")
+    @classmethod
+    def _known(cls, value: str | None) -> str | None:
+        for name in (value or "").replace(",", " ").split():
+            if ":" not in name and name not in BUILTIN_REWARDS:
+                raise ValueError(
+                    f"no built-in reward {name!r}: choose from {', '.join(BUILTIN_REWARDS)}, or give one of "
+                    "your own as module:function"
+                )
+        return value
+
+    @field_validator("output_url")
+    @classmethod
+    def _store(cls, value: str | None) -> str | None:
+        if value and not value.startswith("s3://"):
+            try:
+                folder_path(value)
+            except UsageError:
+                raise ValueError("give a path, file:///path or s3://bucket/prefix") from None
         return value
 
     @field_validator("environment")
@@ -103,6 +125,15 @@ class JobRequest(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _passable(self) -> Self:
+        """What a dispatcher would refuse at the launch is refused here."""
+        try:
+            command_of(Job(**self.model_dump()))
+        except BadJobError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.shared and not (self.gpus and self.memory_mb):
             raise ValueError("shared needs gpus and memory_mb: what is not declared cannot be shared")
@@ -114,24 +145,25 @@ def new_job_id() -> str:
     return f"job-{secrets.token_hex(5)}"
 
 
-def valid_job_id(job_id: str) -> bool:
-    """Whether `job_id` may name a folder and a file."""
-    return _JOB_ID.fullmatch(job_id) is not None
-
-
 def parse_request(values: dict[str, Any]) -> JobRequest:
     """A request from plain values; raises `UsageError` naming the field."""
     try:
         return JobRequest.model_validate(values)
     except ValidationError as error:
-        raise UsageError("; ".join(_problem(item) for item in error.errors())) from None
+        raise UsageError("; ".join(dict.fromkeys(_problem(item) for item in error.errors()))) from None
 
 
 def _problem(item: Any) -> str:
     field = ".".join(map(str, item["loc"])) or "job"
+    message = message_of(item)
     if item["type"] == "extra_forbidden":
         return f"{field}: no such field; there are {', '.join(JobRequest.model_fields)}"
-    return f"{field}: {message_of(item)}"
+    if item["loc"][:1] == ("arguments",):
+        return (
+            "arguments: a mapping from options to values, or of a command job a list of texts (write 1, true "
+            "and dates in quotes)"
+        )
+    return message if message.startswith(field) else f"{field}: {message}"
 
 
 def submit(db: Database, request: JobRequest) -> str:

@@ -1,4 +1,7 @@
-"""Structured logs on standard error: lines for a person on a terminal, JSON objects elsewhere."""
+"""Structured logs on standard error: lines for a person on a terminal, JSON objects elsewhere.
+
+structlog, which brings rich, is imported at the first line that is logged: most commands log none.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,34 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
-
-import structlog
-from structlog.typing import EventDict, WrappedLogger
+from typing import TYPE_CHECKING, Any, TextIO
 
 from questloop.redaction import HIDDEN, hide
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, WrappedLogger
 
 _SECRETS = ("password", "secret", "token", "access_key", "api_key", "authorization")
 
 
+_wanted: tuple[str, TextIO | None] | None = None  # by `configure`, and not handed to structlog yet
+
+
+class _Logger:
+    """structlog's logger of a name, made when a line is logged."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("__"):  # whoever copies or pickles it asks for those
+            raise AttributeError(method)
+        return getattr(_structlog().get_logger(self._name), method)
+
+
 def get_logger(name: str) -> Any:
     """A logger of structlog, which writes to standard error in a program that has not set structlog up."""
-    if not structlog.is_configured():
-        _configure_structlog("INFO", None)
-    return structlog.get_logger(name)
+    return _Logger(name)
 
 
 def configure(level: str = "INFO", stream: TextIO | None = None) -> None:
@@ -28,29 +44,67 @@ def configure(level: str = "INFO", stream: TextIO | None = None) -> None:
 
     The standard library's loggers go the same way, from WARNING on.
     """
-    _configure_structlog(level, stream)
-    formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=_SHARED,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_last(stream)],
-    )
+    global _wanted
+    _wanted = level, stream
+    if "structlog" in sys.modules:
+        _structlog()
     handler = logging.StreamHandler(stream) if stream else _StderrHandler()
-    handler.setFormatter(formatter)
+    handler.setFormatter(_Formatter(stream))
     logging.basicConfig(handlers=[handler], level=max(logging.WARNING, _number(level)), force=True)
 
 
-def _configure_structlog(level: str, stream: TextIO | None) -> None:
-    structlog.configure(
-        processors=[*_SHARED, *_last(stream)],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=lambda *_: structlog.WriteLogger(stream or sys.stderr),
-        cache_logger_on_first_use=False,
-    )
+def _structlog() -> Any:
+    """The package structlog, set up as `configure` asked."""
+    global _wanted
+    import structlog
+
+    if _wanted is not None or not structlog.is_configured():
+        level, stream = _wanted or ("INFO", None)
+        structlog.configure(
+            processors=[*_shared(), *_last(stream)],
+            wrapper_class=structlog.make_filtering_bound_logger(level),
+            logger_factory=lambda *_: structlog.WriteLogger(stream or sys.stderr),
+            cache_logger_on_first_use=False,
+        )
+        _wanted = None
+    return structlog
+
+
+def _shared() -> list[Any]:
+    import structlog
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _hide_secrets,
+    ]
 
 
 def _last(stream: TextIO | None) -> list[Any]:
+    import structlog
+
     if (stream or sys.stderr).isatty():
         return [structlog.dev.ConsoleRenderer()]
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+
+
+class _Formatter(logging.Formatter):
+    """Formats lines of the standard library's loggers as structlog does."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        super().__init__()
+        self._stream = stream
+        self._formatter: logging.Formatter | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self._formatter is None:
+            formatter = _structlog().stdlib.ProcessorFormatter
+            self._formatter = formatter(
+                foreign_pre_chain=_shared(),
+                processors=[formatter.remove_processors_meta, *_last(self._stream)],
+            )
+        return self._formatter.format(record)
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
@@ -67,7 +121,7 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 @contextmanager
 def context(**ids: Any) -> Iterator[None]:
     """Add ids (run, epoch, segment, job ...) to every line logged inside, in this thread or task."""
-    with structlog.contextvars.bound_contextvars(**ids):
+    with _structlog().contextvars.bound_contextvars(**ids):
         yield
 
 
@@ -82,11 +136,3 @@ def _hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> Event
         elif isinstance(event[name], str):
             event[name] = hide(event[name])
     return event
-
-
-_SHARED: list[Any] = [
-    structlog.contextvars.merge_contextvars,
-    structlog.processors.add_log_level,
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-    _hide_secrets,
-]
