@@ -155,6 +155,7 @@ static void feel(void) {
     u8 at = POS(hero.y + 5, hero.x), kind = kind_at(at);
     tile_at = at;
     tile_now = layout[at];
+    if (at != on_chest) on_chest = 0;
     swimming = 0;
     if (kind == WATER && treasures[5] & 0x40) swimming = 1;
     else if (kind == HOLE || kind == WATER || kind == LAVA) {

@@ -53,6 +53,7 @@ __at(0xCCA4) u8 disabled;
 __at(0xCCA9) u8 torches;
 __at(0xCCB3) u8 tile_at;
 __at(0xCCB4) u8 tile_now;
+__at(0xCCB9) u8 on_chest;
 __at(0xCCBA) u8 triggers;
 __at(0xCCC0) u8 block_angle;
 __at(0xCD00) u8 scroll_mode;

@@ -24,6 +24,7 @@ extern u8 global_flags[16], room_flags[1024];
 extern u8 text_active, text_mode, text_index[2], text_choice, menu;
 extern u8 enemy_count, switches, local_y, local_x, hero_object, group, large, loading_room, room;
 extern u8 season, mode, dungeon, warp_pending, in_air, swimming, push_way, push_count, disabled, torches;
+extern u8 on_chest;            /* where the chest is that appeared around the hero, until he has walked off it; 0 none */
 extern u8 tile_at, tile_now, triggers, block_angle, scroll_mode, scroll_way;
 extern u8 collisions[176], layout[176];
 extern struct object hero, block;

@@ -22,6 +22,7 @@ u8 passable(u8 collision) {
 u8 solid_at(u8 y, u8 x) {
     u8 at = POS(y, x), collision, strip;
     if (!inside(at)) return 1;
+    if (at == on_chest) return 0;
     collision = collisions[at];
     if (collision == 0) return 0;
     if (collision < 0x10) return collision & (8 >> ((y & 8 ? 2 : 0) + (x & 8 ? 1 : 0)));
@@ -112,7 +113,10 @@ void begin_puzzle(void) {
 }
 
 static void open_up(void) {
-    if (puzzle & (CHEST_BEATEN | CHEST_BUTTON)) put(puzzle_at, 0xF1, 0x0F);
+    if (puzzle & (CHEST_BEATEN | CHEST_BUTTON)) {
+        put(puzzle_at, 0xF1, 0x0F);
+        if (POS(hero.y + 5, hero.x) == puzzle_at) on_chest = puzzle_at;
+    }
     if (puzzle & KEY_BEATEN) {
         small_keys[dungeon & 15]++;
         *flags() |= 0x20;
