@@ -17,8 +17,11 @@ def header_checksum(data: bytes) -> int:
     return checksum
 
 
-def build_toy(title: bytes = b"TOY") -> bytes:
-    """A 32 KiB ROM: position at D00B (y) and D00D (x), presses of A counted at C620, frames at C622."""
+def build_toy(title: bytes = b"TOY", color: bool = True) -> bytes:
+    """A 32 KiB ROM for the Game Boy Color, or the original one.
+
+    Position at D00B (y) and D00D (x), presses of A counted at C620, frames at C622.
+    """
     setup = bytes([0xF3, 0x31, 0xC0, 0xC2, 0x3E, 0x01, 0xE0, 0xFF, 0xFB])  # di; sp=C2C0; IE=VBlank; ei
     read_pad = bytes([HALT, 0x00, 0x3E, 0x20, 0xE0, 0x00, 0xF0, 0x00, 0xF0, 0x00, 0x2F, 0xE6, 0x0F, 0x47])
     moves = b"".join(_if_bit(bit, address, op) for bit, address, op in _MOVES)
@@ -33,7 +36,7 @@ def build_toy(title: bytes = b"TOY") -> bytes:
         rom[vector] = RETI
     rom[0x100:0x104] = bytes([0x00, 0xC3, 0x50, 0x01])
     rom[0x134 : 0x134 + len(title)] = title
-    rom[0x143] = 0x80
+    rom[0x143] = 0x80 * color
     rom[0x150 : 0x150 + len(code)] = code
     rom[0x14D] = header_checksum(rom)
     return bytes(rom)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from questloop.errors import BadDataError
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
+from questloop.game.rom import Rom
 from questloop.game.state_file import SaveState
 from questloop.game.taps import Tap, TapLayout
 
@@ -22,9 +24,10 @@ LAYOUT = TapLayout(
 )
 
 
-@pytest.fixture
-def emulator(toy_rom):
-    emulator = Emulator(toy_rom, LAYOUT)
+@pytest.fixture(params=[True, False], ids=["color", "original"])
+def emulator(request, toy_bytes):
+    """Of a game for the Game Boy Color, and of one for the original Game Boy."""
+    emulator = Emulator(Rom.of(Path("toy.gb"), toy_bytes(color=request.param)), LAYOUT)
     emulator.step(Action.NOP, 120)  # the boot ROM takes half of them
     yield emulator
     emulator.close()
@@ -99,9 +102,9 @@ def test_a_picture_leaves_the_game_where_it_was(emulator):
     np.testing.assert_array_equal(emulator.frame(), picture)
 
 
-def test_reset_is_power_on(emulator, toy_rom):
+def test_reset_is_power_on(emulator):
     emulator.reset()
-    fresh = Emulator(toy_rom, LAYOUT)
+    fresh = Emulator(emulator.rom, LAYOUT)
     assert emulator.save().data == fresh.save().data
 
 

@@ -40,7 +40,6 @@ def change(data: bytes, place: int, value: int, mend: bool = True) -> bytes:
         (lambda data: change(data, 0x148, 1), "its header says 65536"),
         (lambda data: change(data, 0x135, 0x41, mend=False), "checksum"),
         (lambda data: b"\x7fELF" + bytes(0x8000), "checksum"),
-        (lambda data: change(data, 0x143, 0x00), "not the Color"),
         (lambda data: change(data, 0x147, 0xFE), r"type FE \(HuC3\)"),
         (lambda data: change(data, 0x147, 0x20), r"type 20 \(MBC6\)"),
         (lambda data: change(data, 0x147, 0x22), r"type 22 \(MBC7\)"),

@@ -48,6 +48,9 @@ _RELEASE = (
     WindowEvent.RELEASE_BUTTON_SELECT,
 )
 _NONE = -1
+_BOOT_FRAMES = 80
+"""of a game for the original Game Boy: by then the machine has gone over to its mode, after which no state
+from before loads."""
 
 
 class Emulator:
@@ -77,6 +80,8 @@ class Emulator:
         self._pyboy.set_emulation_speed(0)
         self._memory = self._pyboy.memory
         self._direction = self._button = _NONE
+        if not rom.color:
+            self.tick(_BOOT_FRAMES)
         self.power_on = power_on or self.save()
 
     def reset(self) -> None:

@@ -20,10 +20,14 @@ from questloop.game.input_script import Input, parse_inputs
 _AREAS: tuple[tuple[int | None, int, int], ...] = (
     (None, 0xC000, 0x1000),
     *((bank, 0xD000, 0xFFF) for bank in range(1, 8)),
+    (None, 0xFF40, 1),
+    (None, 0xFF42, 2),
+    (None, 0xFF47, 5),
     (None, 0xFF80, 0x7F),
 )
-"""Bank, first address and length of what is searched: work RAM and high RAM. PyBoy gives no slice of a bank
-to its very end, so the last byte of each is left out."""
+"""Bank, first address and length of what is searched: work RAM, the screen's registers of layers, scrolling,
+shades and window, and high RAM. PyBoy gives no slice of a bank to its very end, so the last byte of each is
+left out."""
 
 _AMOUNT = re.compile(r"([+-]|=)(0x[0-9a-fA-F]+|\d+)")
 _WORDS = ("up", "down", "same", "changed")

@@ -26,7 +26,8 @@ _REMEDY = "dump the cartridge again, or set ROM_PATH to another file"
 
 @dataclass(frozen=True)
 class Rom:
-    """A Game Boy Color ROM: `name` is its file name, `sha256` of `data` in hex."""
+    """A ROM for the Game Boy or the Game Boy Color, which plays both: `name` is its file name, `sha256` of
+    `data` in hex."""
 
     path: Path
     name: str
@@ -37,7 +38,8 @@ class Rom:
     def load(cls, path: Path | str | None = None) -> Rom:
         """Read and check a ROM; None is the bundled Mossgrove.
 
-        Raises `BadDataError` for a file that is missing, cut off, damaged or not for the Game Boy Color.
+        Raises `BadDataError` for a file that is missing, cut off, damaged or of a cartridge that is not
+        played.
         """
         if path is None:
             path = Path(str(resources.files("questloop.game") / "roms" / BUNDLED))
@@ -49,6 +51,11 @@ class Rom:
         """A ROM from bytes already in memory; `path` is what errors name."""
         _check(path, data)
         return cls(path, path.name, hashlib.sha256(data).hexdigest(), data)
+
+    @property
+    def color(self) -> bool:
+        """Whether it is for the Game Boy Color; others are played as that machine plays them."""
+        return bool(self.data[0x143] & 0x80)
 
     @property
     def title(self) -> str:
@@ -89,8 +96,6 @@ def _check(path: Path, data: bytes) -> None:
     declared = _SMALLEST << data[0x148]
     if len(data) < declared:
         raise BadDataError(f"ROM {path} is cut off: {len(data)} bytes, its header says {declared}; {_REMEDY}")
-    if not data[0x143] & 0x80:
-        raise BadDataError(f"ROM {path} is for the original Game Boy, not the Color; {_REMEDY}")
 
 
 def _check_cartridge(path: Path, data: bytes) -> None:
