@@ -1,5 +1,6 @@
 """`questloop doctor`, `states` and `play`, as a user runs them."""
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -184,6 +185,16 @@ def test_a_profile_is_begun_and_checked(run, tmp_path):
     code, _, err = run("profile", "new", "coins", "--rom", str(NINE_COINS / "ninecoins.gbc"))
     assert code == ExitCode.USAGE
     assert "is there already" in err
+
+
+def test_a_rom_without_a_title_is_known_by_its_digest(run, tmp_path):
+    data = bytearray((NINE_COINS / "ninecoins.gbc").read_bytes())
+    data[0x134:0x143] = bytes(15)
+    data[0x14D] = -sum(byte + 1 for byte in data[0x134:0x14D]) & 0xFF
+    (tmp_path / "nameless.gb").write_bytes(data)
+    assert run("profile", "new", "coins", "--rom", "nameless.gb")[0] == ExitCode.DONE
+    assert f"sha256s=('{hashlib.sha256(data).hexdigest()}',)" in (tmp_path / "coins.py").read_text()
+    assert run("profile", "check", "coins.py")[0] == ExitCode.DONE
 
 
 def test_a_profile_with_faults_names_them(run, tmp_path):

@@ -13,8 +13,10 @@ from questloop.game import profiles
 from questloop.game.columns import Columns
 from questloop.game.profile import ByteRange, ByteTest, Milestone, Profile, Sanity, equals
 from questloop.game.profile_check import faults
+from questloop.game.profiles.named import named_profile
 from questloop.game.rom import Rom
 from questloop.game.taps import Tap, TapLayout
+from questloop.game.terrain import Block, PuzzleRoom, Riddle, Terrain
 from questloop.settings import Settings
 
 LAYOUT = TapLayout([Tap("a", None, 0xC100, 2)])
@@ -45,11 +47,53 @@ def failing(taps):
     raise LookupError("no such thing")
 
 
+def leaving(taps):
+    raise SystemExit(3)
+
+
+def writing(taps):
+    taps[:] = 0
+    return Columns.zeros(len(taps))
+
+
+def borrowing(taps):
+    columns = Columns.zeros(len(taps))
+    columns.items = np.broadcast_to(taps[:, :1], (len(taps), 16))
+    return columns
+
+
+def terrain(**parts):
+    layout = TapLayout([Tap("room_layout", None, 0xC200, 176)])
+    return {"terrain": Terrain(**parts), "details": layout}
+
+
+PUSH = PuzzleRoom(Riddle.PUSH, at=(3, 4))
 BROKEN = {
     "no plain name": {"name": "../../etc"},
     "would match every ROM": {"titles": ("TOY", "")},
     "none of a header": {"titles": ("T" * 16,)},
-    "not one text": {"titles": "TOY"},
+    "titles: input should be a valid tuple": {"titles": "TOY"},
+    "titles: input should be a valid tuple, not None": {"titles": None},
+    "items.0: input should be a valid string": {"items": (["a"],)},
+    "goal: input should be a valid string, not None": {"goal": None},
+    "milestones.0.when.0.mask: input should be a valid integer": milestone(ByteTest("a", 0, True, 1, 1)),
+    "sanity: input should be an instance of Sanity": {"sanity": None},
+    "sanity.maps.0: input should be a valid tuple": {"sanity": Sanity({0: 16})},
+    "sanity.ranges.0: input should be an instance": {"sanity": Sanity({}, ranges=(("a", 0, 9),))},
+    "details: input should be an instance of TapLayout": {"details": [Tap("a", None, 0xC100)]},
+    "action_mask: input should be an instance of ndarray": {"action_mask": [True] * 8},
+    "room_top: input should be a valid integer, not 1.5": {"room_top": 1.5},
+    "walkthrough: input should be a valid string": {"walkthrough": 3},
+    "terrain.pits: input should be a valid frozenset": {"terrain": Terrain(pits=[1, 2])},
+    "terrain.pushable.1: input should be an instance of Block": {"terrain": Terrain(pushable={1: "up"})},
+    "terrain.puzzles.1029.[key]: input should": {"terrain": Terrain(puzzles={0x405: PUSH})},
+    "has 10 bytes, not 176": {"details": TapLayout([Tap("room_layout", None, 0xC200, 10)])},
+    "block 01 moves [7]": terrain(pushable={1: Block(frozenset({7}))}),
+    "block 01 needs 'glove'": terrain(pushable={1: Block(needs="glove")}),
+    "does not say which": terrain(puzzles={(4, 5): PuzzleRoom(Riddle.PUSH)}),
+    "outside the room, at (40, 2)": terrain(puzzles={(4, 5): PuzzleRoom(Riddle.PUSH, at=(40, 2))}),
+    "how many torches": terrain(puzzles={(4, 5): PuzzleRoom(Riddle.TORCHES)}),
+    "tap 'a\\nb' is no plain name": {"details": TapLayout([Tap("a\nb", None, 0xC100)])},
     "neither titles nor": {"titles": ()},
     "64 lower-case hex": {"sha256s": ("ABC",)},
     "is there 2 times": {"milestones": (Milestone("m", "", (equals("a", 1),)),) * 2},
@@ -74,6 +118,11 @@ BROKEN = {
     "sanity.ranges": {"sanity": Sanity({}, ranges=(ByteRange("a", 9, 3),))},
     "has no tap 'z'": {"sanity": Sanity({}, bcd=("z",))},
     "decode fails": {"decode": failing},
+    "decode fails: SystemExit(3)": {"decode": leaving},
+    "decode fails: ValueError('assignment": {"decode": writing},
+    "health for a row that stands alone": decoding(health=lambda found: np.arange(found.n, dtype=np.int32)),
+    "items as a view of taps": {"decode": borrowing},
+    "gives y as uint8, not int32": decoding(y=lambda found: np.zeros(found.n, np.uint8)),
     "NoneType": {"decode": lambda taps: None},
     "group from 256": decoding(group=256),
     "direction from 4": decoding(direction=4),
@@ -82,6 +131,7 @@ BROKEN = {
     "tile from 1000": decoding(tile=1000),
     "gives x as float": decoding(x=0.5),
     "gives room as [1]": decoding(room=lambda found: np.zeros(1, np.int32)),
+    "columns.max_health[:] = ": decoding(max_health=lambda found: 12),
     "gives items as": decoding(items=lambda found: found.items[:, :8]),
     "gives has_control as int": decoding(has_control=1),
 }
@@ -152,3 +202,35 @@ def test_two_for_one_title_are_named(install, toy_bytes):
 def test_one_may_take_over_a_bundled_game(install):
     install(mine=replace(WHOLE, name="mine", titles=("MOSSGROVE",)))
     assert profiles.profile_for(Rom.load()).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("raise SystemExit('bye')", "does not load: SystemExit: bye"),
+        ("import sys; sys.exit(0)", "does not load: SystemExit: 0"),
+        ("def (", "does not load: SyntaxError"),
+        ("import nothing_of_this_name", "No module named 'nothing_of_this_name'"),
+        ("PROFILE = 3", "PROFILE is no Profile but int"),
+        ("", "PROFILE is no Profile but NoneType"),
+        (b"\xff\xfe", "does not load"),
+        (None, "does not load: FileNotFoundError"),
+    ],
+)
+def test_game_profile_names_a_file_that_has_none_in_one_line(tmp_path, text, named):
+    path = tmp_path / "bad.py"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UsageError, match=named) as error:
+        named_profile(str(path))
+    assert "\n" not in str(error.value)
+
+
+def test_game_profile_may_name_a_folder_of_a_package_but_no_other_folder(tmp_path):
+    (tmp_path / "games.py").mkdir()
+    with pytest.raises(UsageError, match=r"games\.py does not load: IsADirectoryError"):
+        named_profile(str(tmp_path / "games.py"))
+    with pytest.raises(UsageError, match="neither a known game"):
+        named_profile(str(tmp_path))
+    with pytest.raises(UsageError, match="neither a known game"):
+        named_profile("")

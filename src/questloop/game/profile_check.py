@@ -15,12 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from questloop.game.actions import ACTION_COUNT, ALL_COUNT
-from questloop.game.columns import Columns
+from questloop.game.actions import ACTION_COUNT, ALL_COUNT, Action
+from questloop.game.columns import ROOM_COLS, ROOM_ROWS, Bytes, Columns
 from questloop.game.profile import MAX_MILESTONES, ByteTest, Profile
+from questloop.game.profile_types import wrong_types
 from questloop.game.rom import TITLE_BYTES
 from questloop.game.taps import TapLayout
-from questloop.game.terrain import LAYOUT_TAP, MODE_TAP, Terrain
+from questloop.game.terrain import (
+    DOWN,
+    LAYOUT_TAP,
+    LEFT,
+    MODE_TAP,
+    RIGHT,
+    UP,
+    PuzzleRoom,
+    Riddle,
+    Terrain,
+)
 
 MAX_NAME = 40
 MAX_TITLE = 80
@@ -44,23 +55,24 @@ RANGES: dict[str, tuple[int, int]] = {
 
 def faults(profile: Profile) -> list[str]:
     """Everything that is wrong with `profile`, a line each; empty: nothing is."""
-    return list(dict.fromkeys(_faults(profile)))
+    kinds = list(wrong_types(profile))
+    return kinds or list(dict.fromkeys(_faults(profile)))
 
 
 def _faults(profile: Profile) -> Iterator[str]:
-    if not isinstance(profile.name, str) or not _NAME.fullmatch(profile.name):
+    if not _NAME.fullmatch(profile.name):
         yield f"name {profile.name!r} is no plain name of 1 to {MAX_NAME} letters, digits and _.-"
     yield from _titles(profile)
     yield from _names(profile)
     yield from _milestones(profile)
     yield from _sanity(profile)
     yield from _terrain(profile)
-    mask = np.asarray(profile.action_mask)
+    mask = profile.action_mask
     if mask.shape not in ((ACTION_COUNT,), (ALL_COUNT,)) or mask.dtype != np.bool_:
         yield f"action_mask is {mask.dtype}{list(mask.shape)}, not bool[{ACTION_COUNT}]: see policy_actions"
-    elif not mask.any():
-        yield "action_mask leaves no action"
-    if not isinstance(profile.room_top, int) or not 0 <= profile.room_top < 144:
+    elif not np.delete(mask, Action.NOP).any():
+        yield "action_mask leaves no action but NOP"
+    if not 0 <= profile.room_top < 144:
         yield f"room_top {profile.room_top!r} is not on the screen, 0 to 143"
     script = profile.walkthrough
     if script and (not _NAME.fullmatch(script) or not script.endswith(".inputs")):
@@ -69,16 +81,13 @@ def _faults(profile: Profile) -> Iterator[str]:
 
 
 def _titles(profile: Profile) -> Iterator[str]:
-    if isinstance(profile.titles, str) or isinstance(profile.sha256s, str):
-        yield "titles and sha256s are tuples of texts, not one text"
-        return
     for title in profile.titles:
-        if not isinstance(title, str) or not title.strip():
+        if not title.strip():
             yield f"title {title!r} would match every ROM"
         elif len(title) > TITLE_BYTES or not title.isascii() or not title.isprintable():
             yield f"title {title!r} is none of a header: printable ASCII, {TITLE_BYTES} characters at most"
     for digest in profile.sha256s:
-        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        if not _DIGEST.fullmatch(digest):
             yield f"sha256 {digest!r} is none: 64 lower-case hex digits"
     if not profile.titles and not profile.sha256s:
         yield "neither titles nor sha256s name a ROM"
@@ -86,15 +95,17 @@ def _titles(profile: Profile) -> Iterator[str]:
 
 def _names(profile: Profile) -> Iterator[str]:
     keys = [milestone.key for milestone in profile.milestones]
+    taps = [*profile.layout.names, *(profile.details.names if profile.details else ())]
+    yield from (f"tap {name!r} is no plain name" for name in taps if not _NAME.fullmatch(name))
     for what, names in (("milestone", keys), ("item", list(profile.items))):
         for name, count in Counter(names).items():
-            if not isinstance(name, str) or not _KEY.fullmatch(name):
+            if not _KEY.fullmatch(name):
                 yield f"{what} {name!r} is no key: 1 to {MAX_NAME} of a-z, 0-9 and _"
             if count > 1:
                 yield f"{what} {name!r} is there {count} times"
     for milestone in profile.milestones:
         title = milestone.title
-        if not isinstance(title, str) or len(title) > MAX_TITLE or not (title.isprintable() or not title):
+        if len(title) > MAX_TITLE or not (title.isprintable() or not title):
             yield f"milestone {milestone.key!r}: its title is no line of up to {MAX_TITLE} printable signs"
     if profile.goal and profile.goal not in keys:
         yield f"goal {profile.goal!r} is no milestone's key"
@@ -120,7 +131,7 @@ def _test(test: ByteTest, layout: TapLayout) -> Iterator[str]:
     except (KeyError, IndexError, ValueError):
         yield f"tap {test.tap!r} has no byte {test.index}"
     numbers = (test.mask, test.low, test.high)
-    if not all(isinstance(number, int) and 0 <= number <= 255 for number in numbers):
+    if not all(0 <= number <= 255 for number in numbers):
         yield f"mask, low and high of {test.tap!r} are bytes, 0 to 255, and not {numbers}"
     elif not any(test.low <= value & test.mask <= test.high for value in range(256)):
         yield f"no byte of {test.tap!r} & {test.mask:02X} is {test.low} to {test.high}, so it can never hold"
@@ -133,7 +144,7 @@ def _narrows(test: ByteTest) -> bool:
 def _sanity(profile: Profile) -> Iterator[str]:
     sanity = profile.sanity
     for group, size in sanity.maps.items():
-        if not 0 <= group <= 7 or len(size) != 2 or not all(1 <= side <= 16 for side in size):
+        if not 0 <= group <= 7 or not all(1 <= side <= 16 for side in size):
             yield f"sanity.maps: group {group!r} of {size!r}; groups are 0 to 7, maps 1 to 16 by 1 to 16"
     for bounds in sanity.ranges:
         if not 0 <= bounds.low <= bounds.high <= 255:
@@ -149,6 +160,10 @@ def _terrain(profile: Profile) -> Iterator[str]:
     terrain, details = profile.terrain, profile.details.names if profile.details else ()
     if terrain != Terrain() and LAYOUT_TAP not in details:
         yield f"terrain needs the detail tap {LAYOUT_TAP} (176 bytes): without it no metatile is known"
+    if profile.details and LAYOUT_TAP in details:
+        place = profile.details.offset(LAYOUT_TAP)
+        if place.stop - place.start != ROOM_ROWS * ROOM_COLS:
+            yield f"detail tap {LAYOUT_TAP} has {place.stop - place.start} bytes, not 176: 11 rows of 16"
     if terrain.modes and MODE_TAP not in details:
         yield f"terrain.modes needs the detail tap {MODE_TAP}"
     for mode, part in ((None, terrain), *terrain.modes.items()):
@@ -161,12 +176,28 @@ def _terrain(profile: Profile) -> Iterator[str]:
                 yield f"{where}: metatile {tile:02X} is of several kinds ({names})"
             if not 0 <= tile <= 0xFF:
                 yield f"{where}: metatile {tile} is no byte"
+        for tile, block in part.pushable.items():
+            if not block.ways <= {UP, RIGHT, DOWN, LEFT}:
+                yield f"{where}: block {tile:02X} moves {sorted(block.ways)}; ways are 0 to 3"
+            if block.needs and block.needs not in profile.items:
+                yield f"{where}: block {tile:02X} needs {block.needs!r}, which is no item of the profile"
     for (group, room), puzzle in terrain.puzzles.items():
-        where = f"puzzle room {group}:{room:02x}"
-        if not (0 <= group <= 7 and 0 <= room <= 0xFF):
-            yield f"{where} is no room"
-        if puzzle.needs and puzzle.needs not in profile.items:
-            yield f"{where} needs {puzzle.needs!r}, which is no item of the profile"
+        faults_of_it = _puzzle(puzzle, (group, room), profile)
+        yield from (f"puzzle room {group}:{room:02x} {fault}" for fault in faults_of_it)
+
+
+def _puzzle(puzzle: PuzzleRoom, place: tuple[int, int], profile: Profile) -> Iterator[str]:
+    group, room = place
+    if not (0 <= group <= 7 and 0 <= room <= 0xFF):
+        yield "is no room"
+    if puzzle.needs and puzzle.needs not in profile.items:
+        yield f"needs {puzzle.needs!r}, which is no item of the profile"
+    if puzzle.riddle is Riddle.PUSH and puzzle.at is None:
+        yield "asks to push a block and does not say which: `at`"
+    if puzzle.at and not (0 <= puzzle.at[0] < ROOM_ROWS and 0 <= puzzle.at[1] < ROOM_COLS):
+        yield f"has its block outside the room, at {puzzle.at}"
+    if puzzle.riddle is Riddle.TORCHES and not puzzle.solved and puzzle.torches < 1:
+        yield "does not say how many torches are to be lit: `torches`"
 
 
 _TILE_KINDS = frozenset(
@@ -184,24 +215,39 @@ def _decoded(profile: Profile) -> Iterator[str]:
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 256, (_ROWS, profile.layout.size), np.uint8)
     rows[0], rows[1] = 0, 255
-    plain = Columns.zeros(_ROWS)
+    rows.setflags(write=False)
     try:
-        columns = profile.columns(rows)
-        found = {item.name: np.asarray(getattr(columns, item.name)) for item in fields(Columns)}
-    except Exception as error:  # it is another package's code
+        found, alone = _arrays(profile, rows), _arrays(profile, rows[_ROWS // 2 : _ROWS // 2 + 1])
+    except (Exception, SystemExit) as error:  # it is another package's code
         yield f"decode fails: {error!r}"
         return
     for name, array in found.items():
-        wanted: Any = getattr(plain, name)
-        if array.shape != wanted.shape:
-            yield f"decode gives {name} as {list(array.shape)} for {_ROWS} rows, not {list(wanted.shape)}"
-        elif array.dtype.kind not in ("O" if name == "milestones" else "biu") or (
-            wanted.dtype.kind == "b" and array.dtype.kind != "b"
-        ):
-            yield f"decode gives {name} as {array.dtype}, not {wanted.dtype}"
-        elif name in RANGES and not _within(array, *RANGES[name]):
-            low, high = RANGES[name]
-            yield f"decode gives {name} from {array.min()} to {array.max()}; it is {low} to {high}"
+        wrong = list(_column(name, array, rows))
+        yield from wrong
+        if not wrong and not np.array_equal(array[_ROWS // 2 : _ROWS // 2 + 1], alone[name]):
+            yield f"decode gives other {name} for a row that stands alone: it must depend on that row only"
+
+
+def _arrays(profile: Profile, rows: Bytes) -> dict[str, Any]:
+    columns = profile.columns(rows)
+    return {item.name: np.asarray(getattr(columns, item.name)) for item in fields(Columns)}
+
+
+def _column(name: str, array: Any, rows: Bytes) -> Iterator[str]:
+    """What is wrong with one field of `Columns`."""
+    wanted: Any = getattr(Columns.zeros(len(rows)), name)
+    kinds = {"O": "O", "b": "b", "u": "bu", "i": "bi"}[wanted.dtype.kind]
+    if not array.shape:
+        yield f"decode gives {name} as one {array.dtype}, not one a row: write columns.{name}[:] = ..."
+    elif array.shape != wanted.shape:
+        yield f"decode gives {name} as {list(array.shape)} for {_ROWS} rows, not {list(wanted.shape)}"
+    elif array.dtype.kind not in kinds:
+        yield f"decode gives {name} as {array.dtype}, not {wanted.dtype}"
+    elif np.may_share_memory(array, rows):
+        yield f"decode gives {name} as a view of taps, which the next step overwrites: copy it"
+    elif name in RANGES and not _within(array, *RANGES[name]):
+        low, high = RANGES[name]
+        yield f"decode gives {name} from {array.min()} to {array.max()}; it is {low} to {high}"
 
 
 def _within(array: Any, low: int, high: int) -> bool:

@@ -42,7 +42,7 @@ def decode(taps):
 
 PROFILE = Profile(
     name={name!r},
-    titles=({title!r},),
+    {known},
     layout=LAYOUT,
     decode=decode,
     milestones=(
@@ -56,5 +56,6 @@ PROFILE = Profile(
 
 
 def skeleton(name: str, rom: Rom, file: str) -> str:
-    """The text of a profile for `rom`, to be kept as `file`."""
-    return _TEMPLATE.format(name=name, title=rom.title, file=file, rom=rom.name)
+    """The text of a profile for `rom`, to be kept as `file`; a ROM without a title is known by its digest."""
+    known = f"titles=({rom.title!r},)" if rom.title.strip() else f"titles=(),\n    sha256s=({rom.sha256!r},)"
+    return _TEMPLATE.format(name=name, known=known, file=file, rom=rom.name)

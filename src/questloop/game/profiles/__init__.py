@@ -93,14 +93,11 @@ def _load(entry: EntryPoint) -> Profile | BrokenProfile:
     where = f"game profile {entry.name} ({entry.value})"
     try:
         profile = entry.load()
-    except Exception as error:  # it is another package's code
+    except (Exception, SystemExit) as error:  # it is another package's code
         return BrokenProfile(f"{where} does not load: {error}")
     if not isinstance(profile, Profile):
         return BrokenProfile(f"{where} is no Profile but {type(profile).__name__}")
-    try:
-        found = faults(profile)
-    except Exception as error:
-        found = [f"it cannot be checked: {error!r}"]
+    found = faults(profile)
     if not found:
         return profile
     titles = [title for title in profile.titles if isinstance(title, str) and title.strip()]

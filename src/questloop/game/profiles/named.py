@@ -36,7 +36,7 @@ def load_profile(name: str, known: tuple[Profile, ...] = ()) -> Profile:
     module, _, attribute = name.partition(":")
     try:
         found = importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         games = ", ".join(profile.name for profile in known)
         raise UsageError(
             f"GAME_PROFILE {name}: neither a known game ({games}), nor a .py file, nor a module that loads"
@@ -54,7 +54,7 @@ def _file(path: str) -> Profile:
             raise ImportError("no Python file")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{where} does not load: {type(error).__name__}: {error}") from error
     return _profile_of(module, OBJECT, where)
 
