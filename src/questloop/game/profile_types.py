@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from questloop.errors import message_of
 from questloop.game.profile import Profile
 
 _PLAIN: dict[str, Any] = {"action_mask": np.ndarray, "decode": Callable}
@@ -23,8 +24,8 @@ def wrong_types(profile: Profile) -> Iterator[str]:
     except ValidationError as error:
         for found in error.errors(include_url=False):
             where = ".".join(str(part) for part in found["loc"])
-            message = found["msg"][:1].lower() + found["msg"][1:]
-            yield f"{where}: {message}, not {found['input']!r:.60}"
+            message = message_of(found)
+            yield f"{where}: {message[:1].lower()}{message[1:]}, not {found['input']!r:.60}"
 
 
 @cache
