@@ -59,11 +59,11 @@ def test_what_an_archived_state_owns_and_saw_pays_nothing():
     state = states.named("sword_1").state
     archive = Archive()
     env = make(archive_fraction=1.0)
-    env.starter.explorer.keep("g0-r00-k0-m1", 7.5, state)
+    env.starter._explorer.keep("g0-r00-k0-m1", 7.5, state)
     archive.merge([env.report().delta])
     env.follow(Guidance(archive=archive))
     env.reset(np.zeros((N, 128), np.float32))
-    assert env._start_names == ["archive-g0-r00-k0-m1"] * N
+    assert env._recorder.names(np.arange(N)) == ["archive-g0-r00-k0-m1"] * N
     assert env._raw_return.tolist() == [7.5] * N
     play(env, 8)
     assert env.rewards.parts[:, env.rewards.names.index("sword")].max() == 0

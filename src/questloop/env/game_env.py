@@ -13,11 +13,11 @@ from questloop.env.observers import PointedObserver, VectorObserver, VisualObser
 from questloop.env.slot_report import SlotReport
 from questloop.env.starts import Guidance, Starter, game_starts
 from questloop.env.streams import slot_streams
-from questloop.env.tape import EventWatch, Tape
+from questloop.env.tape import RolloutRecorder
 from questloop.episodes.boundary import Boundary
-from questloop.episodes.trace import EpisodeStart, Trace
+from questloop.episodes.trace import Trace
 from questloop.game.batch import GameBatch
-from questloop.game.columns import Columns, Masks
+from questloop.game.columns import Masks
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
@@ -86,12 +86,8 @@ class GameEnv:
         self._raw_return = np.zeros(num_slots, np.float32)
         self._tile_steps = np.zeros(8 * 256 * 256, np.int32)
         self._report = SlotReport()
-        self._png_stride = png_stride
-        self._watch = EventWatch(self.rewards.names)
-        self._event = np.zeros(num_slots, np.bool_)
-        self._start_names: list[str] = [""] * num_slots
-        self._tape: Tape | None = None
-        self._spare: Tape | None = None
+        row_sizes = self.profile.layout.size, OBSERVATION_SIZE
+        self._recorder = RolloutRecorder(num_slots, *row_sizes, self.rewards.names, png_stride)
 
     # BatchEnv
 
@@ -111,15 +107,10 @@ class GameEnv:
         render: bool = False,
     ) -> None:
         """As `BatchEnv`; `render` draws the screens for `batch.frame`."""
-        tape = self._tape
-        pictured = self._event | (self.age % self._png_stride == 0) if tape is not None else None
-        if pictured is not None and self.batch.paused:
-            pictured[list(self.batch.paused)] = False  # what stands still is not drawn
+        pictured = self._recorder.wanted(self.age, self.batch.paused)
         everything = render or self.observer.draws
         taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if everything else pictured)
-        if tape is not None and pictured is not None:
-            for slot in np.flatnonzero(pictured):
-                self.batch.screen(int(slot), out=tape.picture(int(slot)))
+        self._recorder.draw(self.batch, pictured)
         columns = self.columns = self.profile.columns(taps)
         reward[:] = self.rewards.step(columns)
         vectors = self.observer.encode(self.batch, columns, action, obs)
@@ -128,14 +119,12 @@ class GameEnv:
         np.add.at(self._tile_steps, (columns.place & 2047) << 8 | columns.tile & 255, columns.has_control)
         self.age += 1
         over = columns.game_over | (columns.milestones & self._goal != 0)
-        self._explore(columns, over)
+        self.starter.explore(columns, self._raw_return, over, self.batch.save)
         boundary[:] = over
         late = ~over & (self.age >= self.episode_length)
         boundary[late] = Boundary.TRUNCATED
-        if tape is not None:
-            parts, pressed = self.rewards.parts, self.batch.pressed
-            tape.add(self.age - 1, action, boundary, taps, vectors, parts, columns.milestones, pressed)
-            self._event = self._watch(columns, self.rewards.parts)
+        parts = self.rewards.parts
+        self._recorder.add(self.age - 1, action, boundary, self.batch, vectors, parts, columns)
         over |= late
         if over.any():
             slots = np.flatnonzero(over)
@@ -165,22 +154,14 @@ class GameEnv:
         self._tile_steps[trodden] = 0
         if self.aims is not None:
             report.aim_steps = self.aims.take_steps()
-        if self.starter.explorer is not None:
-            report.delta = self.starter.explorer.take_delta()
+        report.delta = self.starter.take_delta()
         return report
 
     def start_trace(self, steps: int) -> None:
-        if self._spare is None or self._spare.steps != steps:
-            sizes = self.profile.layout.size, OBSERVATION_SIZE, len(self.rewards.names)
-            self._spare = Tape(steps, self.num_slots, *sizes)
-        self._tape = self._spare
-        self._tape.rewind()
-        for slot in np.flatnonzero(self.age == 0):
-            self._tape.start(int(slot), EpisodeStart(state=self._start_names[slot]))
+        self._recorder.record(steps, self.age)
 
     def trace(self) -> Trace | None:
-        tape, self._tape = self._tape, None
-        return tape.trace() if tape else None
+        return self._recorder.take_trace()
 
     def state_dict(self) -> dict[str, Any]:
         """Saves every emulator, and loads what was saved.
@@ -199,10 +180,9 @@ class GameEnv:
             "age": self.age.copy(),
             "reached": self._reached.tolist(),
             "at_start": self._at_start.tolist(),
-            "event": self._event.copy(),
+            **self._recorder.state_dict(),
             "raw_return": self._raw_return.copy(),
             "starter": self.starter.state_dict(),
-            "start_names": list(self._start_names),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -216,11 +196,9 @@ class GameEnv:
         self.age[:] = state["age"]
         self._reached[:] = state["reached"]
         self._at_start[:] = state["at_start"]
-        self._event[:] = state["event"]
+        self._recorder.load_state_dict(state)
         self._raw_return[:] = state["raw_return"]
         self.starter.load_state_dict(state["starter"])
-        self._start_names = list(state["start_names"])
-        self._watch.forget()
 
     def close(self) -> None:
         self.batch.close()
@@ -240,7 +218,7 @@ class GameEnv:
 
     def _end(self, slots: NDArray[np.intp]) -> None:
         self._report.finished_rooms += self.rewards.coverage.rooms[slots].tolist()
-        self._report.finished_starts += [self._start_names[slot] for slot in slots]
+        self._report.finished_starts += self._recorder.names(slots)
         self._report.finished_milestones += (self._reached & ~self._at_start)[slots].tolist()
 
     def _begin(self, slots: NDArray[np.intp]) -> None:
@@ -248,30 +226,14 @@ class GameEnv:
         for slot in slots.tolist():
             start = self.starter.choose(self._streams[slot])
             self._raw_return[slot] = start.state.raw_return
-            self._start_names[slot] = start.name
             self.batch.reset(slot, start.state)
-            if self._tape is not None:
-                self._tape.start(slot, EpisodeStart(state=start.name))
+            self._recorder.begin(slot, start.name)
         self.columns = self.profile.columns(self.batch.taps)
         self.rewards.reset(slots, self.columns)
         self.observer.begin(slots, self.columns, self._obs)
-        if self.starter.explorer is not None:
-            self.starter.explorer.reset(slots, self.columns)
+        self.starter.begin(slots, self.columns)
         self.age[slots] = 0
-        self._event[slots] = False
         self._reached[slots] = self._at_start[slots] = self.columns.milestones[slots]
-
-    def _explore(self, columns: Columns, over: NDArray[np.bool_]) -> None:
-        """Keep the states of cells that the archive wants and an episode can begin in.
-
-        They are a few hundred in a run.
-        """
-        explorer = self.starter.explorer
-        if explorer is None:
-            return
-        for slot, cell in explorer.visit(columns, self._raw_return):
-            if not over[slot]:
-                explorer.keep(cell, float(self._raw_return[slot]), self.batch.save(slot))
 
 
 def _milestone_bit(profile: Profile, key: str) -> int:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from questloop.errors import UsageError
-from questloop.exploration.archive import Archive, Explorer
+from questloop.exploration.archive import Archive, Delta, Explorer
 from questloop.exploration.curriculum import Curriculum
+from questloop.game.columns import Columns
 from questloop.game.profile import Profile
 from questloop.game.rom import Rom
 from questloop.game.start_states import BEGINNING, StartState, StartStates, beginnings, load_start_states
+from questloop.game.state_file import SaveState
 from questloop.settings import GameSettings
 
 
@@ -29,32 +33,58 @@ class Starter:
 
     def __init__(self, num_slots: int, states: StartStates, archive_fraction: float = 0.0) -> None:
         self._states, self._fraction = states, archive_fraction
-        self.explorer = Explorer(num_slots, Archive()) if archive_fraction else None
+        self._explorer = Explorer(num_slots, Archive()) if archive_fraction else None
         self._curriculum: Curriculum | None = None
 
     def follow(self, guidance: Guidance) -> None:
         """Go on with the trainer's archive and curriculum."""
-        if self.explorer is not None and guidance.archive is not None:
-            self.explorer.renew(guidance.archive)
+        if self._explorer is not None and guidance.archive is not None:
+            self._explorer.renew(guidance.archive)
         self._curriculum = guidance.curriculum
 
     def choose(self, rng: np.random.Generator) -> StartState:
         """A start, drawn from the slot's own stream."""
-        if self.explorer is not None and rng.random() < self._fraction:
-            state = self.explorer.choose(rng)
+        if self._explorer is not None and rng.random() < self._fraction:
+            state = self._explorer.choose(rng)
             if state is not None:
                 return StartState(f"archive-{state.cell}", state)
         name = self._curriculum.choose(rng) if self._curriculum is not None else BEGINNING
         return self._states.choose(rng) if name == BEGINNING else self._states.named(name)
 
+    def begin(self, slots: NDArray[np.intp], columns: Columns) -> None:
+        """Episodes begin in `slots`, where `columns` [N] are read."""
+        if self._explorer is not None:
+            self._explorer.reset(slots, columns)
+
+    def explore(
+        self,
+        columns: Columns,
+        raw_return: NDArray[np.float32],
+        over: NDArray[np.bool_],
+        save: Callable[[int], SaveState],
+    ) -> None:
+        """Keep the states of cells that the archive wants and an episode can begin in.
+
+        `raw_return` and `over` are by slot; `save` gives a slot's state. They are a few hundred in a run.
+        """
+        if self._explorer is None:
+            return
+        for slot, cell in self._explorer.visit(columns, raw_return):
+            if not over[slot]:
+                self._explorer.keep(cell, float(raw_return[slot]), save(slot))
+
+    def take_delta(self) -> Delta | None:
+        """What the archive is to learn since the last call; None without an archive."""
+        return None if self._explorer is None else self._explorer.take_delta()
+
     def state_dict(self) -> dict[str, Any]:
         """What is kept by slot."""
-        return dict(self.explorer.state_dict()) if self.explorer is not None else {}
+        return dict(self._explorer.state_dict()) if self._explorer is not None else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
-        if self.explorer is not None and state:
-            self.explorer.load_state_dict(state)
+        if self._explorer is not None and state:
+            self._explorer.load_state_dict(state)
 
 
 def game_starts(game: GameSettings, rom: Rom, profile: Profile, milestones: bool = False) -> StartStates:

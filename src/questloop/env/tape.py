@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from questloop.episodes.trace import EpisodeStart, Screens, Trace
+from questloop.game.batch import GameBatch
 from questloop.game.columns import Columns, Masks
 from questloop.game.screen import SCREEN_SHAPE, Screen
 
@@ -110,3 +112,88 @@ class Tape:
         """What was recorded, once every step was added."""
         screens = Screens(self._pictured, self._screens[: len(self._pictured)])
         return replace(self._trace, frames=screens, starts=self._starts, scripts=self._scripts)
+
+
+class RolloutRecorder:
+    """Records the rollouts of `N` slots while a trace is asked for, and else costs nothing.
+
+    A frame is drawn every `png_stride` steps of an episode, and after an event.
+    """
+
+    def __init__(
+        self, slots: int, taps: int, observation: int, reward_names: tuple[str, ...], png_stride: int
+    ):
+        """`taps` and `observation` are the lengths of a row of each."""
+        self._slots, self._sizes = slots, (taps, observation, len(reward_names))
+        self._png_stride = png_stride
+        self._watch = EventWatch(reward_names)
+        self._event = np.zeros(slots, np.bool_)
+        self._start_names = [""] * slots
+        self._tape: Tape | None = None
+        self._spare: Tape | None = None
+
+    def record(self, steps: int, age: NDArray[np.int64]) -> None:
+        """Record the next `steps` steps; `age[N]` counts the steps of the running episodes."""
+        if self._spare is None or self._spare.steps != steps:
+            self._spare = Tape(steps, self._slots, *self._sizes)
+        self._tape = self._spare
+        self._tape.rewind()
+        for slot in np.flatnonzero(age == 0):
+            self._tape.start(int(slot), EpisodeStart(state=self._start_names[slot]))
+
+    def take_trace(self) -> Trace | None:
+        """What was recorded, which ends the recording; None where nothing was asked for."""
+        tape, self._tape = self._tape, None
+        return tape.trace() if tape else None
+
+    def wanted(self, age: NDArray[np.int64], paused: Collection[int]) -> NDArray[np.bool_] | None:
+        """Which slots' next frame is to be drawn: `bool[N]`, or None. What stands still is not drawn."""
+        if self._tape is None:
+            return None
+        pictured = self._event | (age % self._png_stride == 0)
+        if paused:
+            pictured[list(paused)] = False
+        return pictured
+
+    def draw(self, batch: GameBatch, pictured: NDArray[np.bool_] | None) -> None:
+        """Keep the frames that were `wanted`."""
+        if self._tape is not None and pictured is not None:
+            for slot in np.flatnonzero(pictured):
+                batch.screen(int(slot), out=self._tape.picture(int(slot)))
+
+    def add(
+        self,
+        age: NDArray[np.int64],
+        action: NDArray[np.uint8],
+        boundary: NDArray[np.uint8],
+        batch: GameBatch,
+        obs: NDArray[np.float32],
+        parts: NDArray[np.float32],
+        columns: Columns,
+    ) -> None:
+        """Append a step of the batch, as `Tape.add` does, and note its events."""
+        if self._tape is not None:
+            milestones = columns.milestones
+            self._tape.add(age, action, boundary, batch.taps, obs, parts, milestones, batch.pressed)
+            self._event = self._watch(columns, parts)
+
+    def begin(self, slot: int, start: str) -> None:
+        """An episode begins in `slot` from the start state of that name."""
+        self._start_names[slot] = start
+        self._event[slot] = False
+        if self._tape is not None:
+            self._tape.start(slot, EpisodeStart(state=start))
+
+    def names(self, slots: NDArray[np.intp]) -> list[str]:
+        """Names of the start states that the episodes of `slots` began from."""
+        return [self._start_names[slot] for slot in slots]
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"event": self._event.copy(), "start_names": list(self._start_names)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; the next step is compared with nothing."""
+        self._event[:] = state["event"]
+        self._start_names = list(state["start_names"])
+        self._watch.forget()
