@@ -91,11 +91,11 @@ class TrainingSettings(SettingsGroup):
     learner_gpus: float = Field(0, ge=0, description="GPUs of the learner")
     observation: Observation = Field(Observation.VECTOR, description="vector (128-D) or visual")
     whiten: bool = Field(False, description="policy and critic see the vector by the first rollout's spread")
-    batch_size: int = Field(4096, ge=1, description="steps a PPO update")
-    minibatch_size: int = Field(512, ge=1, description="steps a gradient step; divides BATCH_SIZE")
-    ppo_epochs: int = Field(10, ge=1, description="passes over a batch an update")
+    batch_size: int = Field(4096, ge=1, description="steps per PPO update")
+    minibatch_size: int = Field(512, ge=1, description="steps per gradient step; divides BATCH_SIZE")
+    ppo_epochs: int = Field(10, ge=1, description="passes over a batch per update")
     lr: float = Field(5e-5, gt=0, description="learning rate of Adam")
-    gamma: float = Field(0.99, gt=0, lt=1, description="discount a step")
+    gamma: float = Field(0.99, gt=0, lt=1, description="discount per step")
     gae_lambda: float = Field(0.95, ge=0, le=1, description="lambda of generalised advantage estimation")
     clip: float = Field(0.2, gt=0, description="clip of the policy ratio")
     value_clip: float = Field(10.0, gt=0, description="bound of the squared value error")
@@ -127,7 +127,7 @@ class RewardSettings(SettingsGroup):
         0.5, ge=0, description="a room nearer to the guide's next aim, as a potential; needs AIMS"
     )
     reward_hint: float = Field(
-        0.1, ge=0, le=1, description="a hint's target reached, 20 an episode at most; needs HINT_INTERVAL"
+        0.1, ge=0, le=1, description="a hint's target reached, at most 20 per episode; needs HINT_INTERVAL"
     )
 
 
@@ -174,8 +174,8 @@ class StoreSettings(SettingsGroup):
         description="also S3_SECRET_ACCESS_KEY",
     )
     s3_region_name: str = Field("us-east-1", description="region of the buckets")
-    s3_bucket_name: str | None = Field(None, description="one bucket for everything; unset: one a prefix")
-    export_segments_per_epoch: AllInt = Field(400, description="segments exported an epoch, or all")
+    s3_bucket_name: str | None = Field(None, description="one bucket for everything; unset: one per prefix")
+    export_segments_per_epoch: AllInt = Field(400, description="segments exported per epoch, or all")
     png_stride: int = Field(10, ge=1, description="every n-th recorded frame is also a PNG")
     keep_epochs: int = Field(0, ge=0, description="epochs whose episodes are kept; 0: all")
     low_water_mb: int = Field(500, ge=0, description="free disk below which a run stops, MB")
@@ -201,7 +201,7 @@ class LLMSettings(SettingsGroup):
     llm_api_key: HeaderSecret | None = Field(None, description="bearer token of the endpoint")
     llm_ca_bundle: Path | None = Field(None, description="PEM file that verifies the endpoint")
     llm_timeout_s: float = Field(60, gt=0, description="a request, seconds")
-    llm_concurrency: int = Field(8, ge=1, description="requests in flight a server")
+    llm_concurrency: int = Field(8, ge=1, description="requests in flight per server")
     llm_model_state: str = Field("qwen25-7b", description="model of the state judge and the dialog planner")
     llm_model_puzzle: str = Field("qwen25-32b", description="model of the puzzle judge and planner")
     llm_model_vision: str = Field("qwen25-vl-32b", description="model of the vision judge and planner")

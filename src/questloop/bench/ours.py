@@ -75,7 +75,7 @@ class Ours:
         self._digest: str | None = None
         self.reports: list[EpochReport] = []
         self.epoch_rates: list[float] = []
-        """steps a second of each `run`, with what its end waits for: export and checkpoint"""
+        """steps per second of each `run`, with what its end waits for: export and checkpoint"""
         self.run(1)
         if parts.shaping:
             self._digest = self._store.put(keys.reward_model(0), _reward_model()).sha256

@@ -1,4 +1,4 @@
-"""`questloop profile`: game profiles of one's own."""
+"""The commands `questloop profile ...`, which make and check a game profile of your own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is played: how runners build the environment, and what the trainer must know about it."""
+"""Describes what is played: how runners build the environment, and what the trainer must know about it."""
 
 from __future__ import annotations
 

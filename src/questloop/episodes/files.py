@@ -76,7 +76,7 @@ def encode(segment: Segment, recording: Recording) -> tuple[dict[str, bytes], Ma
 
 
 def encode_states(segment: Segment, recording: Recording) -> bytes:
-    """`states.jsonl`: a line a recorded frame; reward parts of 0 are left out."""
+    """`states.jsonl`: a line per recorded frame; reward parts of 0 are left out."""
     encode_line = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
     actions = [ACTIONS[index].name for index in segment.action.tolist()]
     rewards = segment.reward_parts.tolist()

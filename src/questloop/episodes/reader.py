@@ -110,7 +110,7 @@ class SegmentView:
 
     @cached_property
     def states(self) -> list[dict[str, Any]]:
-        """The lines of `states.jsonl`, one a recorded frame."""
+        """The lines of `states.jsonl`, one per recorded frame."""
         return check_states(self.manifest, self._read(STATES))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""How long a segment and the time after it that decides about it are, and whether a run has room for them."""
+"""The length of a segment and of the window in which its outcome shows, and whether they fit into a run."""
 
 from __future__ import annotations
 

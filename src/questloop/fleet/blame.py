@@ -1,4 +1,4 @@
-"""What failures say of the machine that they happened on: when it gets a pause, and when no more jobs.
+"""Decides from the failures on a machine whether it gets a pause or no more jobs.
 
 A job's own fault says nothing of its machine. What may be the machine's counts once per job and once per
 command, so that ten jobs with one mistake are one word against it.

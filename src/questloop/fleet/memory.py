@@ -1,4 +1,4 @@
-"""A job that ran out of GPU memory: whether a larger GPU is tried, and what is said if not."""
+"""Decides whether a job that ran out of GPU memory is tried on a larger GPU, and says why if not."""
 
 from __future__ import annotations
 

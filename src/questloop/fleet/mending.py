@@ -1,4 +1,4 @@
-"""Rows that users deleted by hand: what they leave behind is found and brought to its end.
+"""Repairs what is left of rows that users deleted by hand: running jobs, claims and slots.
 
 PostgreSQL refuses most such deletions; SQLite's own shell does not, since it heeds foreign keys only where it
 is told to. Nothing here guesses: what may still run on a machine is given the time after which its runner has

@@ -1,4 +1,4 @@
-"""Is a game profile whole? What in it would end a run in the middle, found when the profile loads.
+"""Checks a game profile when it loads, so that no mistake in it ends a run in the middle.
 
 A profile comes from another package. Whatever is wrong in it is said here, all of it at once, before an
 emulator runs: names that keys and prompts cannot hold, milestones that can never hold or always do, taps that

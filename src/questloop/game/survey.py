@@ -1,4 +1,4 @@
-"""What a game shows of itself in random play, against what its profile says: a block of text to send back.
+"""Compares what random play shows of a game with what its profile says: a block of text to send back.
 
 A profile of a game that nobody here owns rests on facts from others. Whoever has the ROM can say in one
 block which metatiles were seen in which collision mode, whether what the terrain calls solid is solid, and

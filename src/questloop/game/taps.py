@@ -1,9 +1,9 @@
 """Memory taps: which bytes of a game are read at every step, and where they stand in a row.
 
 A row is `u8[K]`: the bytes of all taps of a layout, in order. `operator.itemgetter` over PyBoy's memory view
-fetches them in one call: 0.025 us a byte, banked or not, where a slice costs 0.36 us and 0.029 us a byte, and
-a loop of single reads 0.06 us a byte (PyBoy 2.8.1). So only the bytes that are needed are tapped, and what
-only tools and planners ask for stands in a second layout.
+fetches them in one call: 0.025 us per byte, banked or not, where a slice costs 0.36 us and 0.029 us per byte,
+and a loop of single reads 0.06 us per byte (PyBoy 2.8.1). So only the bytes that are needed are tapped, and
+what only tools and planners ask for stands in a second layout.
 """
 
 from __future__ import annotations

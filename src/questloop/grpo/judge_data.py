@@ -1,4 +1,4 @@
-"""Training data for judges: questions about segments with a known outcome, split by episode.
+"""Makes training data for judges: questions about segments with a known outcome, split by episode.
 
 The outcome of a segment is what became of it afterwards; no question shows it. Episodes are either trained on
 or held out, never both, so that a judge is measured on play that it has not seen.

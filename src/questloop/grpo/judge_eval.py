@@ -1,4 +1,4 @@
-"""How often a judge agrees with known outcomes on held-out pairs, with an interval over episodes."""
+"""Measures how often a judge is right on held-out pairs with known outcomes, with an interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What options of the trainer need beside themselves: evaluation data, packages, accounts."""
+"""Checks what options of the trainer need beside themselves: evaluation data, packages, accounts."""
 
 from __future__ import annotations
 

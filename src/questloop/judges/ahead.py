@@ -1,4 +1,4 @@
-"""States that nobody has played yet, imagined along the guide's route, for judges to say how far they are.
+"""Imagines states along the guide's route that nobody has played yet, so that judges can score them.
 
 A reward model learns nothing of the next room from rooms that were visited; a reader of the guide knows it.
 So beside the cells that were seen, judges are asked about the rooms of every leg of the quest, with the aims

@@ -32,7 +32,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class JudgeRunner:
-    """A judge in a pass. Each prompt is judged once a fingerprint, in this pass or an earlier one."""
+    """A judge in a pass. Each prompt is judged once per fingerprint, in this pass or an earlier one."""
 
     judge: Judge
     route: Route

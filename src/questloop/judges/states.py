@@ -1,4 +1,4 @@
-"""A state of the game as the text that judges of states read. Rewards are no part of a state."""
+"""Describes a state of the game as the text that judges of states read, without rewards."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class ClientStats:
 
 
 class ChatClient:
-    """Talks to the models of every role over kept connections; one an event loop.
+    """Talks to the models of every role over kept connections; one per event loop.
 
     Each server gets at most LLM_CONCURRENCY requests at once, fewer while it answers 429 or 503.
 

@@ -1,4 +1,4 @@
-"""What a server does not take in a request, learned from its refusals and heeded from then on."""
+"""Learns from a server's refusals what it does not accept in a request, and remembers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes back over HTTP, read: a reply in any shape that such servers are known to give, or an error.
+"""Reads what a server answers over HTTP: a reply in any shape that is known, or an error.
 
 | shape | read as |
 |---|---|

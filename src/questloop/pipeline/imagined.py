@@ -1,4 +1,4 @@
-"""What was judged of states that nobody has played yet, as observations that a reward model learns from."""
+"""Turns judged states that nobody has played yet into observations that a reward model learns from."""
 
 from __future__ import annotations
 

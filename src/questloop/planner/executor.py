@@ -1,4 +1,7 @@
-"""Plays a plan: macros as generators that yield buttons and never step the emulator themselves."""
+"""Plays a plan: how each of its macros walks, pushes, talks and fights, button by button.
+
+Macros are generators that yield buttons; they never step the emulator themselves.
+"""
 
 from __future__ import annotations
 

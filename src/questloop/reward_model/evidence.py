@@ -1,4 +1,4 @@
-"""What is known without a judge: states after a milestone are further than those before it."""
+"""Measures trust in a reward model without judges: states after a milestone must be worth more."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class ProgressFile:
         rate: float | None = None,
         training: dict[str, Any] | None = None,
     ) -> None:
-        """Where the stage is; `rate` in steps a second; `training`: what training alone knows."""
+        """Where the stage is; `rate` in steps per second; `training`: what training alone knows."""
         began = (epoch, stage) != (self._document["epoch"], self._document["stage"])
         eta_s = round((steps_total - step) / rate, 1) if rate else None
         rate = round(rate, 2) if rate else None

@@ -36,7 +36,7 @@ class Layout:
 
 
 def choose_layout(settings: TrainingSettings, cores: int, memory_mb: float) -> Layout:
-    """One runner a core, and as many emulators as memory, the batch and vectorisation's gain allow.
+    """One runner per core, and as many emulators as memory, the batch and vectorisation's gain allow.
 
     More than 32 emulators per runner gain nothing; rollouts shorter than 16 steps would leave little to
     bootstrap from.
