@@ -252,6 +252,19 @@ class CPUSlot(Slot):
     __mapper_args__ = {"polymorphic_identity": SlotKind.CPU}  # noqa: RUF012
 
 
+def _by_rank(name: str, where: str) -> Index:
+    """An index of the jobs `where` holds for, the best first: by priority, then by age."""
+    condition = text(where)
+    return Index(
+        name,
+        text("priority DESC"),
+        "created_at",
+        "job_id",
+        postgresql_where=condition,
+        sqlite_where=condition,
+    )
+
+
 class Job(Base):
     """A job. `attempt` is the fence of its latest attempt.
 
@@ -262,30 +275,9 @@ class Job(Base):
 
     __tablename__ = "jobs"
     __table_args__ = (
-        Index(
-            "ix_jobs_waiting",
-            text("priority DESC"),
-            "created_at",
-            "job_id",
-            postgresql_where=text("status IN ('queued', 'pending')"),
-            sqlite_where=text("status IN ('queued', 'pending')"),
-        ),
-        Index(
-            "ix_jobs_queued",
-            text("priority DESC"),
-            "created_at",
-            "job_id",
-            postgresql_where=text("status = 'queued'"),
-            sqlite_where=text("status = 'queued'"),
-        ),
-        Index(
-            "ix_jobs_large",
-            text("priority DESC"),
-            "created_at",
-            "job_id",
-            postgresql_where=text("status = 'pending' AND gpus > 1"),
-            sqlite_where=text("status = 'pending' AND gpus > 1"),
-        ),
+        _by_rank("ix_jobs_waiting", "status IN ('queued', 'pending')"),
+        _by_rank("ix_jobs_queued", "status = 'queued'"),
+        _by_rank("ix_jobs_large", "status = 'pending' AND gpus > 1"),
         Index("ix_jobs_status", "status", "finished_at"),
         CheckConstraint("gpus >= 0 AND memory_mb >= 0", name="demand"),
         CheckConstraint("retry_count >= 0 AND max_retries >= 0", name="retries"),
