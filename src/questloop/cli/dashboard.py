@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop.cli.options import ConfigOption, PortOption, StoreOption, StorePlace, store_of
+from questloop.cli.options import ConfigOption, PortOption, StoreOption, StorePlace, loop_settings
 
 if TYPE_CHECKING:
     from questloop.fleet.database import Database
@@ -40,13 +40,12 @@ def dashboard(
     """
     from uvicorn import Config
 
-    from questloop import settings as settings_module
     from questloop.serving.background import Server, listen
     from questloop.storage.store import open_existing_store
     from questloop.web.app import LOOPBACK
     from questloop.web.hub import build_dashboard
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store)}, settings_module.LEARNS)
+    settings = loop_settings(place, store, config)
     app = build_dashboard(
         open_existing_store(settings.store),
         settings,

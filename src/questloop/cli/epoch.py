@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop import settings as settings_module
-from questloop.cli.options import ConfigOption, EpochOption, JsonOption, StoreOption, StorePlace, store_of
+from questloop.cli.options import (
+    ConfigOption,
+    EpochOption,
+    JsonOption,
+    StoreOption,
+    StorePlace,
+    loop_settings,
+)
 from questloop.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,8 +50,7 @@ def epoch(
     """
     from questloop.pipeline.ray_jobs import EpochDriver
 
-    flags = {"ray_address": address, "epoch": epoch, "store_url": store_of(place, store)}
-    settings = settings_module.load(config, flags, settings_module.LEARNS)
+    settings = loop_settings(place, store, config, ray_address=address, epoch=epoch)
     where = settings.training.ray_address
     if not where:
         raise UsageError(

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from questloop import settings as settings_module
-from questloop.cli.options import ConfigOption, EpochOption, JsonOption, StoreOption, StorePlace, store_of
+from questloop.cli.options import (
+    ConfigOption,
+    EpochOption,
+    JsonOption,
+    StoreOption,
+    StorePlace,
+    loop_settings,
+)
 
 if TYPE_CHECKING:
     from questloop.judges.summary import Summary
@@ -43,13 +49,7 @@ def evaluate(
     from questloop.storage.keys import Stage
     from questloop.storage.store import open_existing_store
 
-    flags = {
-        "store_url": store_of(place, store),
-        "epoch": epoch,
-        "judge_budget": budget,
-        "judge_votes": votes,
-    }
-    settings = settings_module.load(config, flags, settings_module.LEARNS)
+    settings = loop_settings(place, store, config, epoch=epoch, judge_budget=budget, judge_votes=votes)
     where = open_existing_store(settings.store)
     needs(where, settings.loop.epoch, Stage.ROLLOUTS, "rollouts")
     summary = _measure(settings, where) if measure else _judge(settings, restart)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop import settings as settings_module
 from questloop.cli.options import (
     ConfigOption,
     JsonOption,
@@ -16,7 +15,7 @@ from questloop.cli.options import (
     SeedOption,
     StoreOption,
     StorePlace,
-    store_of,
+    loop_settings,
 )
 
 if TYPE_CHECKING:
@@ -51,9 +50,7 @@ def evaluate_policy(
     from questloop.storage.store import open_existing_store
     from questloop.training.player import load_player
 
-    settings = settings_module.load(
-        config, {"store_url": store_of(place, store), "seed": seed}, settings_module.LEARNS
-    )
+    settings = loop_settings(place, store, config, seed=seed)
     where = open_existing_store(settings.store)
     player = load_player(where, epoch, settings.loop.seed)
     played = _play(settings, player, start, episodes, planner)

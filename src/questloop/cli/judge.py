@@ -17,6 +17,7 @@ from questloop.cli.options import (
     PortOption,
     StoreOption,
     StorePlace,
+    loop_settings,
     store_of,
 )
 
@@ -106,9 +107,7 @@ def compare(
     from questloop.pipeline.judging import segment_infos, with_judges
     from questloop.storage.store import open_existing_store
 
-    settings = settings_module.load(
-        config, {"store_url": store_of(place, store), "epoch": epoch}, settings_module.LEARNS
-    )
+    settings = loop_settings(place, store, config, epoch=epoch)
     where, number = open_existing_store(settings.store, write=True), settings.loop.epoch
     reader = SegmentReader(where)
     say, seed = partial(typer.echo, err=True), settings.loop.seed
@@ -155,8 +154,7 @@ def label(
     from questloop.web.labels import Labelling
 
     token = secrets.token_urlsafe(16)
-    flags = {"store_url": store_of(place, store), "epoch": epoch, "dashboard_token": token}
-    settings = settings_module.load(config, flags, settings_module.LEARNS)
+    settings = loop_settings(place, store, config, epoch=epoch, dashboard_token=token)
     where, number = open_existing_store(settings.store, write=True), settings.loop.epoch
     scores = read_scores(where, number)
     labelling = Labelling(number, count, settings.loop.seed)

@@ -20,6 +20,7 @@ from questloop.cli.options import (
     SeedOption,
     StoreOption,
     StorePlace,
+    loop_settings,
     store_of,
 )
 from questloop.errors import BadDataError
@@ -85,7 +86,7 @@ def pipeline(
         questloop pipeline --hours 8
         ROM_PATH=zelda.gbc STORE_URL=s3://questloop questloop pipeline
     """
-    settings = settings_module.load(config, {"store_url": store_of(place, store), "run_hours": hours}, LEARNS)
+    settings = loop_settings(place, store, config, run_hours=hours)
     _run(settings, epochs, as_json, dashboard)
 
 
@@ -110,7 +111,7 @@ def rollouts(
     from questloop.training.cluster import require_gpu
     from questloop.training.trainer import Trainer
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch}, LEARNS)
+    settings = loop_settings(place, store, config, epoch=epoch)
     number = settings.loop.epoch
     require_gpu(settings.training)
     if number > 0:
@@ -155,7 +156,7 @@ def reward_model(
     from questloop.storage.keys import Stage
     from questloop.storage.store import open_existing_store
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store), "epoch": epoch}, LEARNS)
+    settings = loop_settings(place, store, config, epoch=epoch)
     if along_walkthrough:
         _print_walkthrough(settings, as_json)
         return
@@ -189,7 +190,7 @@ def report(
     from questloop.storage.store import open_existing_store
     from questloop.telemetry.progress import progress_bar
 
-    settings = settings_module.load(config, {"store_url": store_of(place, store)}, settings_module.LEARNS)
+    settings = loop_settings(place, store, config)
     where = open_existing_store(settings.store)
     if not committed_epochs(where, Stage.ROLLOUTS):
         raise BadDataError(

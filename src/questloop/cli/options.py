@@ -6,12 +6,13 @@ A store is `--store` everywhere and a job of the fleet `--job`; both may be give
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from questloop.cli.advice import named
 from questloop.errors import UsageError
+from questloop.settings import LEARNS, Settings, load
 
 StorePlace = Annotated[
     str | None,
@@ -49,6 +50,16 @@ def store_of(place: str | None, option: str | None) -> str | None:
     if place and option and place != option:
         raise UsageError(f"STORE {place} and --store {option}: name one store")
     return place or option
+
+
+def loop_settings(
+    place: str | None, option: str | None, config: Path | None = None, **flags: Any
+) -> Settings:
+    """Settings of a command on the loop's store, as the loop itself has them.
+
+    `flags` are by the names of their settings; None where an option was not given.
+    """
+    return load(config, {"store_url": store_of(place, option), **flags}, LEARNS)
 
 
 def job_of(place: str | None, option: str | None) -> str:

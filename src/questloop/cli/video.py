@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop.cli.options import ConfigOption, JsonOption, LatestEpoch, StoreOption, StorePlace, store_of
+from questloop.cli.options import (
+    ConfigOption,
+    JsonOption,
+    LatestEpoch,
+    StoreOption,
+    StorePlace,
+    loop_settings,
+)
 from questloop.errors import BadDataError, UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +70,7 @@ def video(
     if sum((bool(episode), grid > 1, over_epochs)) > 1:
         raise UsageError("video takes one of --episode, --grid and --over-epochs")
     suffix = _suffix(output)
-    where, settings, number = _opened(store_of(place, store), config, epoch)
+    where, settings, number = _opened(loop_settings(place, store, config), epoch)
     able = films.ranked(read_replays(where, number))
     if list_:
         _print_list(able, as_json)
@@ -86,13 +93,11 @@ def _suffix(output: Path | None) -> str:
     return output.suffix.lower() if output else ".mp4"
 
 
-def _opened(url: str | None, config: Path | None, epoch: int | None) -> tuple[Store, Settings, int]:
+def _opened(settings: Settings, epoch: int | None) -> tuple[Store, Settings, int]:
     """The store, the settings with the run's own frames per step, and the epoch, the newest where unset."""
-    from questloop import settings as settings_module
     from questloop.episodes.run import read_run
     from questloop.storage.store import open_existing_store
 
-    settings = settings_module.load(config, {"store_url": url}, settings_module.LEARNS)
     store = open_existing_store(settings.store)
     settings.game = settings.game.model_copy(update={"frame_skip": read_run(store).frame_skip})
     return store, settings, _latest(store) if epoch is None else epoch
