@@ -1,5 +1,7 @@
 """Databases that fail over, are read-only for a while, damaged, or of an earlier release."""
 
+import sqlite3
+
 import pytest
 from sqlalchemy import create_engine, text
 
@@ -77,6 +79,50 @@ def test_a_damaged_file_is_one_line(tmp_path):
     path.write_bytes(b"not a database, whatever its name says" * 100)
     with pytest.raises(QuestloopError, match="not a database"):
         Database(f"sqlite:///{path}").migrate()
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "emptied"])
+def test_a_file_that_is_taken_away_is_not_written_to_in_secret(tmp_path, how):
+    path = tmp_path / "fleet.sqlite3"
+    daemon = Database(f"sqlite:///{path}")
+    daemon.migrate()
+    submit(daemon, job_id="before")
+    for name in (path, *tmp_path.glob("fleet.sqlite3-*")):
+        name.unlink()
+    if how == "emptied":
+        path.touch()
+    if how == "replaced":
+        other = Database(f"sqlite:///{path}")
+        other.migrate()
+        submit(other, job_id="after")
+    else:
+        with pytest.raises(DatabaseUnavailable, match="removed or replaced"):
+            jobs.find(daemon)
+        Database(f"sqlite:///{path}").migrate()  # as any command does
+    assert [job.job_id for job in jobs.find(daemon)] == (["after"] if how == "replaced" else [])
+    submit(daemon, job_id="later")
+    assert jobs.get(Database(f"sqlite:///{path}"), "later")
+
+
+def test_a_file_that_somebody_else_writes_to_without_end_says_so(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/fleet.sqlite3")
+    database.migrate()
+    with database.read() as session:
+        session.connection().exec_driver_sql("PRAGMA busy_timeout=10")
+    with sqlite3.connect(tmp_path / "fleet.sqlite3", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseUnavailable, match="locked; another program .* try again"):
+            submit(database)
+
+
+def test_a_full_disk_says_so(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/fleet.sqlite3")
+    database.migrate()
+    with database.read() as session:
+        session.connection().exec_driver_sql("PRAGMA max_page_count=1")
+    with pytest.raises(DatabaseUnavailable, match="make room"):
+        for _ in range(20):
+            submit(database, arguments=["echo", "x" * 100_000])
 
 
 def test_an_sqlite_file_is_its_owner_s(tmp_path):

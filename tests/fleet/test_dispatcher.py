@@ -520,6 +520,23 @@ async def test_variables_by_reference_reach_the_job_and_no_row(fleet, monkeypatc
         assert "environment" not in json.loads(path.read_text())
 
 
+async def test_what_a_job_prints_of_its_environment_stays_in_its_log(fleet, monkeypatch):
+    secrets = fleet.folder / "secrets"
+    secrets.mkdir()
+    (secrets / "pem").write_text("BEGIN\ns3cret-line-of-a-file\nEND\n")
+    monkeypatch.setenv("TEAM_TOKEN", "s3cret-of-a-variable")
+    dispatcher = fleet.dispatcher(job_secrets_dir=secrets)
+    asked = {"A": "file:pem", "B": "env:TEAM_TOKEN", "C": "s3cret-of-the-row", "D": "1"}
+    job_id = submit(fleet.db, environment=asked, arguments=["sh", "-c", "echo refused 1: $A $B $C; exit 1"])
+    with capture_logs() as said:
+        job = await fleet.until(job_id, JobStatus.FAILED, dispatcher=dispatcher)
+    assert job.failure_detail == "refused 1: BEGIN *** END *** ***"
+    events, _ = jobs.history(fleet.db, job_id)
+    assert not any("s3cret" in str(vars(event)) for event in events)
+    assert "s3cret" not in str(said)
+    assert "s3cret-of-a-variable" in (fleet.folder / "logs" / f"{job_id}.log").read_text()
+
+
 @pytest.mark.parametrize(
     ("reference", "said"),
     [

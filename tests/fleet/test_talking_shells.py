@@ -96,6 +96,33 @@ async def test_a_shell_that_does_not_run_the_command_is_said_to_be_that(fleet, s
         await agent.call(transport, "hello", {})
 
 
+@pytest.mark.parametrize(
+    ("shell", "mend"),
+    [
+        ("exit 0; ", "ends early"),
+        ("exit 1; ", "ends early"),
+        ("read -r answer; ", "asks something"),
+        ("python3() { echo 'SyntaxError: invalid syntax' >&2; return 1; }; ", "put 3.8 or newer first"),
+    ],
+)
+async def test_a_shell_in_the_way_is_named_with_what_mends_it(fleet, shell, mend):
+    fleet.machines["m0"].greeting = shell
+    transport = await anew(fleet)
+    with pytest.raises(RunnerError, match=mend):
+        await agent.call(transport, "hello", {})
+
+
+async def test_no_command_has_what_some_shell_reads_between_quotes(fleet):
+    """fish reads backslashes there, csh exclamation marks, and neither takes a line end."""
+    machine = fleet.machines["m0"]
+    transport = await anew(fleet)
+    await transport.put("folder/file", b"content")
+    assert await transport.read_from("folder/file", 3) == b"tent"
+    assert {item.name async for item in setup.check(machines.get(fleet.db, "m0"), transport)} > {"connection"}
+    assert len(machine.commands) > 5
+    assert not any(set("\\!\n") & set(command) for command in machine.commands)
+
+
 async def test_a_machine_whose_launches_fail_gets_a_pause_and_the_job_an_end(sqlite_db, tmp_path):
     """Polls are answered, launches are not: Python broke in between, say."""
     async with running_fleet(sqlite_db, tmp_path) as fleet:

@@ -15,6 +15,11 @@ from questloop.errors import QuestloopError
 from questloop.fleet.transport import Result, Transport, printable
 
 FOLDER = ".questloop"
+_LONGEST_TROUBLE = 300
+_SHELL_INTERFERES = (
+    "the login shell there (~/.bashrc and the like) ends early or asks something; let it do that only where $- "
+    "holds an i"
+)
 _FILE_MISSING = 2  # Python's own exit code for a script that it cannot open
 
 
@@ -72,9 +77,7 @@ async def _call(
     if result.exit_code == 127:
         raise NeedsSetupError("python3 is not installed there: run `questloop fleet vm setup`")
     if result.exit_code != 0:
-        said = result.stderr.decode("utf-8", "replace").strip() or printable(result.stdout)
-        lines = said.splitlines()
-        raise RunnerError(f"runner {command}: {lines[-1] if lines else f'exit code {result.exit_code}'}")
+        raise RunnerError(f"runner {command}: {_trouble(result)}")
     before, answer = _split(result.stdout, _mark(question))
     noise = before if result.noise is not None else None
     if answer is None:
@@ -82,12 +85,23 @@ async def _call(
         raise RunnerError(
             f"runner {command}: the login shell there printed {said!r} and no answer came"
             if said
-            else f"runner {command}: ended without an answer"
+            else f"runner {command}: ended without an answer: {_SHELL_INTERFERES}"
         )
     if noise is not None:
         transport.talk = printable(noise + (result.noise or b""))
     answer.pop("question", None)
     return answer
+
+
+def _trouble(result: Result) -> str:
+    """Why the runner failed there, as far as can be told, with what mends it."""
+    said = result.stderr.decode("utf-8", "replace").strip() or printable(result.stdout)
+    last = (said.splitlines() or [""])[-1][:_LONGEST_TROUBLE]
+    if last.startswith("SyntaxError"):
+        return "python3 there is too old: put 3.8 or newer first in the PATH of its login shell"
+    if "JSONDecodeError" in last:
+        return f"its question was read by somebody else: {_SHELL_INTERFERES}"
+    return last or f"exit code {result.exit_code} and not a word: {_SHELL_INTERFERES}"
 
 
 def _split(output: bytes, mark: bytes) -> tuple[bytes, dict[str, Any] | None]:

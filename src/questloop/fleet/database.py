@@ -19,6 +19,7 @@ from sqlalchemy.exc import (
     ArgumentError,
     DataError,
     DBAPIError,
+    DisconnectionError,
     InterfaceError,
     InternalError,
     NoSuchModuleError,
@@ -45,6 +46,14 @@ class DatabaseError(QuestloopError):
     """The database refused what it was asked, or its file is damaged."""
 
 
+_REMEDIES = {
+    "is locked": "another program has kept writing to it for 30 s: `fuser -v` on the file names it; try again",
+    "no such table": "its file was removed or replaced: put it back, or let any `questloop fleet` command "
+    "begin a new one",
+    "is full": "make room on its disk",
+    "malformed": "its file is damaged: stop the daemons and put a copy back, or `sqlite3 FILE .recover` it",
+    "is not a database": "DATABASE_URL names a file of another kind",
+}
 _DRIVERS = {
     "postgres": "postgresql+psycopg",
     "postgresql": "postgresql+psycopg",
@@ -82,7 +91,7 @@ class Database:
         self.url = parsed
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         if self.is_sqlite:
-            _prepare_sqlite(self.engine)
+            _prepare_sqlite(self.engine, Path(parsed.database or "").absolute())
         else:
             _keep_no_read_only_session(self.engine)
         event.listen(self.engine, "handle_error", _drop_sessions)
@@ -185,12 +194,18 @@ def _translated() -> Iterator[None]:
             ) from None
         passing = OperationalError | InterfaceError | InternalError
         if error.connection_invalidated or isinstance(error, passing):
-            raise DatabaseUnavailable(f"database: {_first_line(error)}") from None
+            said = _first_line(error)
+            raise DatabaseUnavailable(f"database: {said}{_remedy(said)}") from None
         raise DatabaseError(f"database: {_first_line(error)}") from None
     except StatementError as error:  # a value that cannot be written at all
         raise DatabaseError(f"database: {error.orig}") from None
     except OverflowError as error:  # SQLite's driver, of a number that no column takes
         raise UsageError(f"database: {error}") from None
+
+
+def _remedy(said: str) -> str:
+    """What mends an error of SQLite, for a person; nothing where its words say it."""
+    return next((f"; {remedy}" for words, remedy in _REMEDIES.items() if words in said), "")
 
 
 def _first_line(error: DBAPIError) -> str:
@@ -235,14 +250,30 @@ def _make_private(path: Path) -> None:
         ) from None
 
 
-def _prepare_sqlite(engine: Engine) -> None:
+def _prepare_sqlite(engine: Engine, path: Path) -> None:
+    @event.listens_for(engine, "checkout")
+    def _same_file(connection: Any, record: Any, proxy: Any) -> None:
+        """A connection to a file that was removed or replaced would write where nobody reads."""
+        if record.info["file"] != _identity(path):
+            raise DisconnectionError("the file was removed or replaced")
+
     @event.listens_for(engine, "connect")
     def _connect(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # transactions begin below, not in the driver
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
             connection.execute(f"PRAGMA {pragma}")
+        record.info["file"] = _identity(path)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Any) -> None:
         write = connection.get_execution_options().get("questloop_write")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path names; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -6,6 +6,7 @@ A reference keeps a secret out of the database: `env:NAME` is a variable of the 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from questloop.errors import UsageError
+from questloop.redaction import HIDDEN, SHORTEST
 
 VARIABLE, FILE = "env:", "file:"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -48,6 +50,18 @@ def resolve(environment: Mapping[str, Any], secrets_dir: Path) -> dict[str, str]
     """The variables with every reference followed, on the dispatcher. Raises `BadEnvironmentError`."""
     check(environment)
     return {name: _value(name, value, secrets_dir) for name, value in environment.items()}
+
+
+def hide(text: str, environment: Any, secrets_dir: Path) -> str:
+    """`text`, which a job has printed, without the values that its environment holds or refers to."""
+    values: set[str] = set()
+    for name, value in environment.items() if isinstance(environment, dict) else ():
+        with contextlib.suppress(BadEnvironmentError):
+            values.update(_value(name, str(value), secrets_dir).splitlines())
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= SHORTEST:
+            text = text.replace(value, HIDDEN)
+    return text
 
 
 def shown(environment: Any) -> dict[str, str]:

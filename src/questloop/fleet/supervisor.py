@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from questloop.errors import QuestloopError
@@ -281,6 +282,10 @@ class Supervisor:
         self, transport: Transport, item: Assignment, record: dict[str, Any], log_size: int
     ) -> None:
         outcome = failures.outcome_of(record, await self.logs.end(transport, item, log_size))
+        if outcome.detail:
+            secrets = self.settings.job_secrets_dir
+            detail = environment.hide(outcome.detail, item.job.environment, secrets)
+            outcome = replace(outcome, detail=detail)
         if outcome.ending is Ending.COMPLETED and item.job.output_url:
             try:
                 await outputs.store(transport, item.job.job_id, item.attempt.id, item.job.output_url)

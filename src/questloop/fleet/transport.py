@@ -63,8 +63,11 @@ _PYTHON = ["python3", "-I", "-S", "-c"]
 
 
 def _one_line(code: str) -> str:
-    """A program on one line, which every login shell passes on as it is."""
-    return f"exec({code!r})"
+    """A program on one line, which every login shell passes on as it is.
+
+    Between single quotes fish reads backslashes and csh exclamation marks, so there are none.
+    """
+    return f'import base64;exec(base64.b64decode("{base64.b64encode(code.encode()).decode()}"))'
 
 
 _WRITER = _one_line(
