@@ -111,7 +111,7 @@ def test_a_file_that_somebody_else_writes_to_without_end_says_so(tmp_path):
         session.connection().exec_driver_sql("PRAGMA busy_timeout=10")
     with sqlite3.connect(tmp_path / "fleet.sqlite3", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(DatabaseUnavailable, match="locked; another program .* try again"):
+        with pytest.raises(DatabaseUnavailable, match=r"locked; another program .* try again"):
             submit(database)
 
 
@@ -121,8 +121,7 @@ def test_a_full_disk_says_so(tmp_path):
     with database.read() as session:
         session.connection().exec_driver_sql("PRAGMA max_page_count=1")
     with pytest.raises(DatabaseUnavailable, match="make room"):
-        for _ in range(20):
-            submit(database, arguments=["echo", "x" * 100_000])
+        submit(database, arguments=["echo", *["x" * 100_000] * 10])
 
 
 def test_an_sqlite_file_is_its_owner_s(tmp_path):

@@ -153,3 +153,26 @@ def test_penalties_grow():
 )
 def test_final_answers_and_golds_that_cannot_be_read(said, gold, value):
     assert BUILTIN_REWARDS["math_answer"]([said], answer=[gold]) == [value]
+
+
+@pytest.mark.parametrize(
+    ("said", "gold", "right"),
+    [
+        (r"\boxed{1{,}234}", "1234", 1.0),
+        ("#### \u22125", "-5", 1.0),
+        ("#### **42**", "42", 1.0),
+        (r"#### \(42\)", "42", 1.0),
+        (r"\boxed{\text{42}}", "42", 1.0),
+        (r"\boxed{\frac{-1}2}", "-0.5", 1.0),
+        ("#### 1 1/2", "1.5", 1.0),
+        ("#### 1 1/2", "5.5", 0.0),
+        (r"\boxed{1\frac12}", "1.5", 1.0),
+        ("#### 1 000 000", "1,000,000", 1.0),
+        ("#### 1 2", "12", 0.0),
+        ("#### \u20ac5", "5", 1.0),
+        ("#### (-3)", "-3", 1.0),
+        ("#### 1 0/0", "1", 0.0),
+    ],
+)
+def test_a_number_is_read_as_models_and_people_write_it(said, gold, right):
+    assert math_answer([said], answer=[gold]) == [right]

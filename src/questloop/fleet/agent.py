@@ -17,8 +17,8 @@ from questloop.fleet.transport import Result, Transport, printable
 FOLDER = ".questloop"
 _LONGEST_TROUBLE = 300
 _SHELL_INTERFERES = (
-    "the login shell there (~/.bashrc and the like) ends early or asks something; let it do that only where $- "
-    "holds an i"
+    "the login shell there (~/.bashrc and the like) ends early or asks something; let it do that only where "
+    "$- holds an i"
 )
 _FILE_MISSING = 2  # Python's own exit code for a script that it cannot open
 

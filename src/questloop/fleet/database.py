@@ -47,9 +47,8 @@ class DatabaseError(QuestloopError):
 
 
 _REMEDIES = {
-    "is locked": "another program has kept writing to it for 30 s: `fuser -v` on the file names it; try again",
-    "no such table": "its file was removed or replaced: put it back, or let any `questloop fleet` command "
-    "begin a new one",
+    "is locked": "another program keeps writing to it: `fuser -v` on the file names it; try again",
+    "no such table": "its file was removed or replaced: put it back, or let `questloop fleet jobs` begin one",
     "is full": "make room on its disk",
     "malformed": "its file is damaged: stop the daemons and put a copy back, or `sqlite3 FILE .recover` it",
     "is not a database": "DATABASE_URL names a file of another kind",

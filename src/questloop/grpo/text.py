@@ -12,8 +12,12 @@ Completion = str | Sequence[Mapping[str, Any]]
 RewardFunction = Callable[..., list[float | None]]
 
 _NUMBER = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})")
-_THOUSANDS = re.compile(r"(?<=\d),(?=(?:\d{3},)*\d{3}(?!\d))")
-_FRACTION = re.compile(r"([+-]?)\\[dt]?frac\{(\d{1,40})\}\{(\d{1,40})\}")
+_THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\}| )(?=(?:\d{3}[, ])*\d{3}(?!\d))")
+_FRACTION = re.compile(r"\\[dt]?frac(?:\{([+-]?\d{1,40})\}|(\d))(?:\{(\d{1,40})\}|(\d))")
+_MIXED = re.compile(r"([+-]?)(\d{1,40}) (\d{1,40}) ?/ ?(\d{1,40})")
+_WORDS_IN_MATH = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\{([^{}]*)\}")
+_MATH_SIGNS = re.compile(r"\\[()\[\],!;%$]|[$%\u20ac\u00a3\u00b0]")
+_ONE_SIGN = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " "})
 _SCALES = {"hundred", "thousand", "million", "billion", "trillion", "dozen", "half", "minu", "negative"}
 _LONGEST_ANSWER = 200
 _BY_ZERO = re.compile(r"/\s*0+(?:\.0*)?\s*$|\\[dt]?frac\{[^{}]*\}\{\s*0+\s*\}")
@@ -129,19 +133,41 @@ def same_text(answer: str, gold: Any) -> bool:
 
 
 def number(text: str) -> Fraction | None:
-    r"""Read an integer, decimal or fraction exactly, with thousands separators, `$` and `%` put aside.
+    r"""Read an integer, decimal, fraction or mixed number exactly, as models and people write them.
 
-    >>> number("$1,234.50") == Fraction(2469, 2), number(r"\frac{1}{2}"), number("3/4"), number("1,2")
-    (True, Fraction(1, 2), Fraction(3, 4), None)
+    Thousands separators, currencies, `%` and degrees are put aside, and so are the marks around a number in
+    mathematics, Markdown and parentheses.
+
+    >>> number("$1,234.50") == Fraction(2469, 2), number(r"\frac{-1}{2}"), number("3/4"), number("1,2")
+    (True, Fraction(-1, 2), Fraction(3, 4), None)
+    >>> number("1 1/2"), number(r"\(1{,}000\)"), number("**\u22125**"), number(r"\text{42}"), number("1 2")
+    (Fraction(3, 2), Fraction(1000, 1), Fraction(-5, 1), Fraction(42, 1), None)
     """
-    plain = text.strip().rstrip(".").replace("$", "").replace("\\%", "").replace("%", "")
-    plain = _FRACTION.sub(r"\1\2/\3", _THOUSANDS.sub("", plain)).replace(" ", "")
-    numerator, slash, denominator = plain.partition("/")
+    plain = _WORDS_IN_MATH.sub(r"\1", text.translate(_ONE_SIGN))
+    plain = _MATH_SIGNS.sub("", plain).strip(" \n\t*_`#").rstrip(".")
+    if plain.startswith("(") and plain.endswith(")"):
+        plain = plain[1:-1]
+    plain = _FRACTION.sub(_as_fraction, _THOUSANDS.sub("", plain)).strip()
+    if mixed := _MIXED.fullmatch(plain):
+        sign, whole, *part = mixed.groups()
+        share = number("/".join(part))
+        return None if share is None else Fraction(f"{sign}1") * (int(whole) + share)
+    numerator, slash, denominator = (part.strip() for part in plain.partition("/"))
     if not _NUMBER.fullmatch(numerator) or (slash and not _NUMBER.fullmatch(denominator)):
         return None
     if not slash:
         return Fraction(numerator)
     return Fraction(numerator) / Fraction(denominator) if Fraction(denominator) else None
+
+
+def _as_fraction(found: re.Match[str]) -> str:
+    """`\\frac{1}{2}` and `\\frac12` as 1/2; after a whole number it is the rest of a mixed one."""
+    above, below = found[1] or found[2], found[3] or found[4]
+    return (
+        f" {above}/{below}"
+        if found.start() and found.string[found.start() - 1].isdigit()
+        else f"{above}/{below}"
+    )
 
 
 def quantity(text: str) -> Fraction | None:
