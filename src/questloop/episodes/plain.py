@@ -1,4 +1,4 @@
-"""Text of games, profiles and stores made harmless for a prompt: one line, of bounded length.
+"""Makes text of games, profiles and stores harmless for a prompt: one line, of bounded length.
 
 What judges and planners are told is lines of text. A name that held a newline could add lines of its own to
 it, as if they were ours.

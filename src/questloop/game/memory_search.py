@@ -1,4 +1,4 @@
-"""Finds where a game keeps something by how it changes: what a new profile's taps are found with.
+"""Finds the addresses where a game keeps something by how it changes, for the taps of a new profile.
 
 Walk to the right and look for bytes that rose, stand still for those that stayed, walk to the left for those
 that fell: after a few steps a handful of addresses is left.

@@ -1,4 +1,4 @@
-"""From power-on to control: plays a game through its title, file, name and opening by looking at its memory.
+"""Plays a game from power-on to the moment when the player has control, by looking at its memory.
 
 Games with a walkthrough need none of it. What is pressed depends on what holds the player up: text is read on
 with A, an open menu is closed with Start, and everything else is pressed through by Start and A in turn. It

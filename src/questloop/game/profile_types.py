@@ -1,4 +1,4 @@
-"""Does every part of a game profile have the kind that its annotation says? A dataclass takes anything."""
+"""Checks that every part of a game profile has the kind that its annotation says; a dataclass takes any."""
 
 from __future__ import annotations
 

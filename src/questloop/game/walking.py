@@ -1,4 +1,4 @@
-"""How far it is on foot from a place of a room to another, over the room's metatiles.
+"""Measures how far it is on foot from one place of a room to another, over the room's metatiles.
 
 A room is its collision table and the numbers of its metatiles. Walking onto a free metatile costs 1; what
 can be opened or moved on the way (a bush, a block) costs a little more, what hurts (a pit) much more, and a

@@ -1,4 +1,4 @@
-"""Judging after training on a cluster: the Jobs that follow each burst.
+"""Starts the Jobs that follow each burst of training on a cluster: the judges and the reward model.
 
 A burst is a RayJob that trains an epoch (`gitops/jobs/zelda-train-epoch.yaml`). When it has succeeded, its
 evaluator's Job is made, and when that one has, the reward model's. All that is known stands in the cluster,
