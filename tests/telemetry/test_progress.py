@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import threading
 import time
 
@@ -113,8 +114,24 @@ def test_a_bar_has_rate_and_time_left(monkeypatch):
             tell(number, 1000)
     said = out.getvalue()
     assert "verify" in said
-    assert "1000/1000" in said
+    assert "1,000/1,000" in said
     assert "objects/s" in said
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_bar_fits_its_terminal(width):
+    """Title, counts, time left and, where there is room, rate are whole, also before anything is counted."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=width, color_system=None)
+    with progress_bar("epoch 0 reward model", "updates", console, at_once=True) as tell:
+        for number in range(1, 120):
+            tell(number, 16_384)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split("[\r\n]", out.getvalue())]
+    assert "starting" in lines[0]
+    assert max(map(len, lines)) <= width
+    last = next(line for line in reversed(lines) if line.strip())
+    rate = r"[\d,.]+ updates/s " if width > 60 else ""
+    assert re.search(rf"119/16,384 {rate}\d:\d\d:\d\d", last), last
 
 
 def test_a_short_task_shows_no_bar():

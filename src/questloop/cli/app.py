@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from typing import Annotated
 
 import typer
 
@@ -36,8 +37,20 @@ app = typer.Typer(
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from questloop import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version.")
+    ] = False,
+) -> None:
     """Game-playing agents that learn from AI judges, and judges that learn from outcomes."""
     from questloop.telemetry import logs
 
@@ -45,12 +58,15 @@ def root() -> None:
     logs.configure()
 
 
-@app.command()
-def version() -> None:
-    """Print the version."""
-    from questloop import __version__
+@app.command("version")
+def print_version() -> None:
+    """Print the version, as `questloop --version` does.
 
-    print(__version__)
+    Example:
+
+        questloop version
+    """
+    _show_version(True)
 
 
 app.command()(loop.demo)

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 def bench(
     full: Annotated[
-        bool, typer.Option("--full", help="more rounds, and memory over 30 million frames")
+        bool, typer.Option("--full", help="More rounds, and memory over 30 million frames.")
     ] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="show where the time goes")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where the time goes.")] = False,
     as_json: JsonOption = False,
-    output: Annotated[Path | None, typer.Option(help="also write the JSON there")] = None,
+    output: Annotated[Path | None, typer.Option(help="Also write the JSON there.")] = None,
 ) -> None:
     """Measure throughput beside the emulator's limit, stock RLlib and Stable-Baselines3.
 
-    Example: questloop bench --json --output build/bench.json
+    Example:
+
+        questloop bench --json --output build/bench.json
     """
     from questloop.bench.profiling import profile_training
     from questloop.bench.suite import run_bench

@@ -9,9 +9,9 @@ import typer
 
 
 def bursts(
-    namespace: Annotated[str, typer.Option(help="namespace of the RayJobs")] = "zelda-rl",
-    interval: Annotated[float, typer.Option(min=1, help="seconds between two looks")] = 10,
-    once: Annotated[bool, typer.Option("--once", help="look once and end")] = False,
+    namespace: Annotated[str, typer.Option(help="Namespace of the RayJobs.")] = "zelda-rl",
+    interval: Annotated[float, typer.Option(min=1, help="Seconds between two looks.")] = 10,
+    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
 ) -> None:
     """Make the evaluator's and the reward model's Job of each burst of training that has ended well.
 

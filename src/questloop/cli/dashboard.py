@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 def dashboard(
     place: StorePlace = None,
     store: StoreOption = None,
-    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: PortOption = 8500,
     names: Annotated[
         list[str] | None,
-        typer.Option("--name", help="host name that browsers use, such as a route's; may be repeated"),
+        typer.Option("--name", help="Host name that browsers use, such as a route's; may be repeated."),
     ] = None,
-    fleet: Annotated[bool, typer.Option(help="show the fleet of DATABASE_URL too")] = True,
+    fleet: Annotated[bool, typer.Option(help="Show the fleet of DATABASE_URL too.")] = True,
     config: ConfigOption = None,
 ) -> None:
     """Show a run live on a web page: progress, curves, map, segments and what judges said of them, the fleet.

@@ -29,7 +29,7 @@ class DoctorCheck:
 def doctor(
     rom: RomOption = None,
     start_states: StartStatesOption = None,
-    steps: Annotated[int, typer.Option(min=200, help="steps of random play")] = 2000,
+    steps: Annotated[int, typer.Option(min=200, help="Steps of random play.")] = 2000,
     as_json: JsonOption = False,
 ) -> None:
     """Check the set-up: ROM, what is read from it while random inputs run, judges, store and Ray.

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 def epoch(
     address: Annotated[
-        str | None, typer.Option(help="RAY_ADDRESS: the cluster's dashboard, http://host:8265")
+        str | None, typer.Option(help="RAY_ADDRESS: the cluster's dashboard, http://host:8265.")
     ] = None,
     epoch: EpochOption = None,
-    count: Annotated[int, typer.Option(min=1, help="epochs to run")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Epochs to run.")] = 1,
     cycle: Annotated[
-        str, typer.Option(help="a: train; b: judges and reward model; ab: one after the other")
+        str, typer.Option(help="What runs: a, training; b, judges and reward model; ab, both in turn.")
     ] = "ab",
-    retries: Annotated[int, typer.Option(min=0, help="tries of a job after the first")] = 2,
+    retries: Annotated[int, typer.Option(min=0, help="Tries of a job after the first.")] = 2,
     place: StorePlace = None,
     store: StoreOption = None,
     config: ConfigOption = None,

@@ -26,13 +26,13 @@ def evaluate(
     place: StorePlace = None,
     store: StoreOption = None,
     epoch: EpochOption = None,
-    budget: Annotated[str | None, typer.Option(help="JUDGE_BUDGET: segments judged, or all")] = None,
-    votes: Annotated[int | None, typer.Option(help="JUDGE_VOTES")] = None,
+    budget: Annotated[str | None, typer.Option(help="JUDGE_BUDGET: segments judged, or all.")] = None,
+    votes: Annotated[int | None, typer.Option(help="JUDGE_VOTES: votes of each judge on a segment.")] = None,
     measure: Annotated[
-        bool, typer.Option(help="measure the judges in force; leave the epoch's scores as they are")
+        bool, typer.Option(help="Measure the judges in force; leave the epoch's scores as they are.")
     ] = False,
     restart: Annotated[
-        bool, typer.Option(help="judge anew what was judged under another rubric or model")
+        bool, typer.Option(help="Judge anew what was judged under another rubric or model.")
     ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,

@@ -29,8 +29,8 @@ app.command()(fleet_output.fetch)
 
 @app.command(name="jobs")
 def list_jobs(
-    status: Annotated[str | None, typer.Option(help="only jobs of this status")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="newest first")] = 50,
+    status: Annotated[str | None, typer.Option(help="Only jobs of this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
     """List jobs.
@@ -151,8 +151,8 @@ def retry(places: JobsPlace = None, job: JobsOption = None) -> None:
 
 @app.command()
 def top(
-    interval_s: Annotated[float, typer.Option("--interval", min=0.2, help="seconds")] = 2,
-    once: Annotated[bool, typer.Option(help="print once and end")] = False,
+    interval_s: Annotated[float, typer.Option("--interval", min=0.2, help="Seconds between two looks.")] = 2,
+    once: Annotated[bool, typer.Option(help="Print once and end.")] = False,
 ) -> None:
     """Watch machines and jobs in a live table.
 

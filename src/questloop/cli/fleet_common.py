@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from questloop.errors import MissingExtraError
@@ -49,11 +51,28 @@ def plain(text: str, lines: bool = False) -> str:
 
 
 def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """Plain columns, never cut off, so that other programs can read them."""
+    """Plain columns, never cut off, so that other programs can read them.
+
+    A terminal that they do not fit is given a line per cell instead, and a free line between rows.
+    """
     shown = [columns, *(tuple(map(plain, row)) for row in rows)]
     widths = [max(len(row[index]) for row in shown) for index in range(len(columns))]
+    if sys.stdout.isatty() and sum(widths) + 2 * len(widths) - 2 > get_terminal_size().columns:
+        _upright(shown)
+        return
     for row in shown:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _upright(shown: list[tuple[str, ...]]) -> None:
+    names, *rows = shown
+    width = max(map(len, names))
+    for place, row in enumerate(rows):
+        if place:
+            print()
+        for name, cell in zip(names, row, strict=True):
+            if cell:
+                print(f"{name.ljust(width)}  {cell}")
 
 
 def on_machine(vm: VM, settings: Settings, work: Any, timeout_s: float | None = None) -> Any:
@@ -78,16 +97,15 @@ def columns(row: Any) -> dict[str, Any]:
     }
 
 
-def machines_table(found: list[VM]) -> Any:
-    """Machines with the state of every slot."""
-    from rich.markup import escape
-    from rich.table import Column, Table
+MACHINE_COLUMNS = ("machine", "address", "state", "GPUs free", "CPU slots free", "slots", "polled")
 
+
+def machine_rows(found: list[VM]) -> list[tuple[str, ...]]:
+    """Machines with the state of every slot, by `MACHINE_COLUMNS`."""
     from questloop.fleet.machines import slot_state
     from questloop.fleet.states import SlotKind
 
-    whole = [Column(name, no_wrap=True) for name in ("machine", "address", "state")]
-    table = Table(*whole, "GPUs free", "CPU slots free", "slots", "polled", box=None, pad_edge=False)
+    rows = []
     for vm in found:
         state = vm.state.value + (f", drained: {vm.drain_reason.value}" if vm.drain_reason else "")
         slots = " ".join(f"{slot.kind.value}{slot.index}:{slot_state(slot)}" for slot in vm.slots)
@@ -98,5 +116,16 @@ def machines_table(found: list[VM]) -> Any:
         cpus = [slot_state(slot) for slot in vm.slots if slot.kind is SlotKind.CPU]
         address = vm.ip_address if vm.port == 22 else f"{vm.ip_address}:{vm.port}"
         cells = (vm.name, address, state, gpus, f"{cpus.count('free')}/{vm.cpu_slots}", slots, polled)
-        table.add_row(*(escape(plain(cell or "")) for cell in cells))
+        rows.append(tuple(plain(cell or "") for cell in cells))
+    return rows
+
+
+def machines_table(found: list[VM]) -> Any:
+    """The same as a live table."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(*MACHINE_COLUMNS, box=None, pad_edge=False)
+    for row in machine_rows(found):
+        table.add_row(*map(escape, row))
     return table

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-MetricsPort = Annotated[int | None, typer.Option(help="publish metrics on this port")]
+MetricsPort = Annotated[int | None, typer.Option(help="Publish metrics on this port.")]
 
 
 @app.command()
 def up(
     cpu_slots: Annotated[
         int | None,
-        typer.Option(min=0, help="jobs without a GPU at once here; unset: 1 where there is no GPU"),
+        typer.Option(min=0, help="Jobs without a GPU at once here; unset: 1 where there is no GPU."),
     ] = None,
     metrics_port: MetricsPort = None,
 ) -> None:

@@ -27,7 +27,7 @@ _QUIET_S = 1.5  # a log that has not grown for so long after its job's end is wh
 def logs(
     place: JobPlace = None,
     job: JobOption = None,
-    follow_: Annotated[bool, typer.Option("--follow", "-f", help="go on until the job ends")] = False,
+    follow_: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,
 ) -> None:
     """Print a job's log as the dispatcher on this machine has copied it.
 
@@ -56,7 +56,7 @@ def logs(
 
 def fetch(
     place: JobPlace = None,
-    folder: Annotated[Path, typer.Argument(help="where to put the files")] = Path("."),
+    folder: Annotated[Path, typer.Argument(help="Where to put the files.")] = Path("."),
     job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:

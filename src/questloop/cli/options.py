@@ -17,14 +17,16 @@ from questloop.settings import LEARNS, Settings, load
 StorePlace = Annotated[
     str | None,
     typer.Argument(
-        metavar="[STORE]", help="The store, in place of --store.", show_default=False, callback=named
+        metavar="STORE", help="The store, in place of --store.", show_default=False, callback=named
     ),
 ]
 StoreOption = Annotated[
     str | None,
     typer.Option("--store", help="STORE_URL: a path, file:///... or s3://bucket.", callback=named),
 ]
-EpochOption = Annotated[int | None, typer.Option("--epoch", min=0, help="EPOCH")]
+EpochOption = Annotated[
+    int | None, typer.Option("--epoch", min=0, help="EPOCH: number of the epoch, from 0.")
+]
 LatestEpoch = Annotated[int | None, typer.Option("--epoch", min=0, help="Epoch; unset: the latest.")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of settings.", callback=named)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -32,15 +34,19 @@ RomOption = Annotated[Path | None, typer.Option("--rom", help="ROM; unset: ROM_P
 StartStatesOption = Annotated[
     str | None, typer.Option("--start-states", help="START_STATES: folder or store of start states.")
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="SEED", callback=named)]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free port.")]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", min=0, help="SEED: root of every random stream.", callback=named)
+]
+PortOption = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+]
 
 JobPlace = Annotated[
-    str | None, typer.Argument(metavar="[JOB]", help="Id of the job, in place of --job.", show_default=False)
+    str | None, typer.Argument(metavar="JOB", help="Id of the job, in place of --job.", show_default=False)
 ]
 JobOption = Annotated[str | None, typer.Option("--job", help="Id of the job.")]
 JobsPlace = Annotated[
-    list[str] | None, typer.Argument(metavar="[JOB]...", help="Ids of jobs.", show_default=False)
+    list[str] | None, typer.Argument(metavar="JOB", help="Ids of jobs.", show_default=False)
 ]
 JobsOption = Annotated[list[str] | None, typer.Option("--job", help="Id of a job; may be repeated.")]
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from questloop.game.rom import Rom
     from questloop.game.state_file import SaveState
 
-Output = Annotated[Path, typer.Option(help="film or picture: .gif, .mp4 or .png (the last frame)")]
+Output = Annotated[Path, typer.Option(help="Film or picture: .gif, .webp, .mp4 or .png (the last frame).")]
 PolicyStore = Annotated[
-    str | None, typer.Option("--store", "--checkpoint", help="store whose trained policy plays")
+    str | None, typer.Option("--store", "--checkpoint", help="Store whose trained policy plays.")
 ]
 
 _FRAMES_A_SECOND = 60
@@ -31,12 +31,12 @@ def play(
     output: Output = Path("play.gif"),
     checkpoint: PolicyStore = None,
     epoch: LatestEpoch = None,
-    script: Annotated[Path | None, typer.Option(help="play this input script")] = None,
-    guide: Annotated[bool, typer.Option("--guide", help="print the game's guide, and play nothing")] = False,
-    window: Annotated[bool, typer.Option(help="play by hand in a window")] = False,
-    steps: Annotated[int, typer.Option(min=1, help="steps of the policy or random agent")] = 300,
-    seed: Annotated[int, typer.Option(min=0, help="seed of the policy or random agent")] = 0,
-    start: Annotated[str | None, typer.Option(help="start state to begin at, or 'power-on'")] = None,
+    script: Annotated[Path | None, typer.Option(help="Play this input script.")] = None,
+    guide: Annotated[bool, typer.Option("--guide", help="Print the game's guide, and play nothing.")] = False,
+    window: Annotated[bool, typer.Option(help="Play by hand in a window.")] = False,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the policy or random agent.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the policy or random agent.")] = 0,
+    start: Annotated[str | None, typer.Option(help="Start state to begin at, or 'power-on'.")] = None,
     rom: RomOption = None,
     start_states: StartStatesOption = None,
 ) -> None:

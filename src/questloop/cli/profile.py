@@ -21,13 +21,15 @@ _MOST_SHOWN = 40
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="name of the game: small letters, digits, _")],
-    rom: Annotated[Path, typer.Option(help="its ROM")],
-    output: Annotated[Path | None, typer.Option(help="file to write; unset: NAME.py")] = None,
+    name: Annotated[str, typer.Argument(help="Name of the game: small letters, digits, _.")],
+    rom: Annotated[Path, typer.Option(help="Its ROM.")],
+    output: Annotated[Path | None, typer.Option(help="File to write; unset: NAME.py.")] = None,
 ) -> None:
     """Write a profile to fill in.
 
-    Example: questloop profile new lantern --rom lantern.gbc
+    Example:
+
+        questloop profile new lantern --rom lantern.gbc
     """
     from questloop.game.rom import Rom
     from questloop.game.skeleton import skeleton
@@ -44,12 +46,14 @@ def new(
 
 @app.command()
 def check(
-    file: Annotated[str, typer.Argument(help="a .py file that defines PROFILE, a module or a game's name")],
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    file: Annotated[str, typer.Argument(help="A .py file that defines PROFILE, a module or a game's name.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what is wrong with a profile, without its ROM.
 
-    Example: questloop profile check lantern.py
+    Example:
+
+        questloop profile check lantern.py
     """
     from questloop.game.profile_check import faults
     from questloop.game.profiles import profiles
@@ -69,11 +73,11 @@ def check(
 
 @app.command()
 def find(
-    step: Annotated[list[str], typer.Option(help="inputs and how the byte changes: 'RIGHT 16: up'")],
-    rom: Annotated[Path | None, typer.Option(help="ROM; unset: ROM_PATH or the bundled game")] = None,
-    script: Annotated[Path | None, typer.Option(help="input script to play first, from power-on")] = None,
-    pyboy_state: Annotated[Path | None, typer.Option(help="state file that PyBoy saved to begin at")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    step: Annotated[list[str], typer.Option(help="Inputs and how the byte changes: 'RIGHT 16: up'.")],
+    rom: Annotated[Path | None, typer.Option(help="ROM; unset: ROM_PATH or the bundled game.")] = None,
+    script: Annotated[Path | None, typer.Option(help="Input script to play first, from power-on.")] = None,
+    pyboy_state: Annotated[Path | None, typer.Option(help="State file that PyBoy saved to begin at.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find where a game keeps something in its memory, by how it changes.
 

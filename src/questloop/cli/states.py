@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Capture, list and verify start states.", no_args_is_help=True)
 
 WhereOption = Annotated[
-    str | None, typer.Option("--in", help="folder or store URL; unset: START_STATES, else 'states'")
+    str | None, typer.Option("--in", help="Folder or store URL; unset: START_STATES, else 'states'.")
 ]
 
 
 @app.command()
 def capture(
-    name: Annotated[str | None, typer.Argument(help="name of the state")] = None,
-    script: Annotated[Path | None, typer.Option(help="play this input script from power-on")] = None,
-    window: Annotated[bool, typer.Option(help="play by hand; the state is taken when you close it")] = False,
-    pyboy_state: Annotated[Path | None, typer.Option(help="take a state file that PyBoy saved")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the state.")] = None,
+    script: Annotated[Path | None, typer.Option(help="Play this input script from power-on.")] = None,
+    window: Annotated[bool, typer.Option(help="Play by hand; the state is taken when you close it.")] = False,
+    pyboy_state: Annotated[Path | None, typer.Option(help="Take a state file that PyBoy saved.")] = None,
     intro: Annotated[
-        bool, typer.Option(help="press through title, name and opening until the player has control")
+        bool, typer.Option(help="Press through title, name and opening until the player has control.")
     ] = False,
     milestones: Annotated[
-        bool, typer.Option(help="replay the game's walkthrough, one state per milestone")
+        bool, typer.Option(help="Replay the game's walkthrough, one state per milestone.")
     ] = False,
     from_state: Annotated[
-        str | None, typer.Option("--from", help="begin at this state, not at power-on")
+        str | None, typer.Option("--from", help="Begin at this state, not at power-on.")
     ] = None,
-    weight: Annotated[float, typer.Option(min=0, help="how often it is chosen, relative to others")] = 1.0,
+    weight: Annotated[float, typer.Option(min=0, help="How often it is chosen, relative to others.")] = 1.0,
     rom: RomOption = None,
     where: WhereOption = None,
 ) -> None:
@@ -88,7 +88,9 @@ def capture(
 def list_states(where: WhereOption = None, as_json: JsonOption = False) -> None:
     """List start states, with what they were made with.
 
-    Example: questloop states list --in states
+    Example:
+
+        questloop states list --in states
     """
     from questloop.game.start_states import read_start_states
 
@@ -105,7 +107,9 @@ def list_states(where: WhereOption = None, as_json: JsonOption = False) -> None:
 def verify(rom: RomOption = None, where: WhereOption = None, as_json: JsonOption = False) -> None:
     """Check that every start state fits this ROM, PyBoy and profile, and plays sanely.
 
-    Example: questloop states verify --in states --rom zelda.gbc
+    Example:
+
+        questloop states verify --in states --rom zelda.gbc
     """
     from questloop.game.emulator import PYBOY_VERSION
     from questloop.game.gates import check_game

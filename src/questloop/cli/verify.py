@@ -24,11 +24,11 @@ def verify(
     place: StorePlace = None,
     store: StoreOption = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="delete what no commit lists, and what was spoilt of that")
+        bool, typer.Option("--repair", help="Delete what no commit lists, and what was spoilt of that.")
     ] = False,
     rewind: Annotated[
         int | None,
-        typer.Option(min=0, help="withdraw the results of this epoch and later ones, to be played again"),
+        typer.Option(min=0, help="Withdraw the results of this epoch and later ones, to be played again."),
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,

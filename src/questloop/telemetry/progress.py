@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     TextColumn,
@@ -32,6 +31,8 @@ SHOW_AFTER_S = 2.0
 BEAT_S = 4.0
 OFTEN_FOR_S = 60.0
 WRITE_EVERY_S = 2.0
+_WITH_RATE = 72  # characters of a terminal that has room for a rate
+_BESIDE_BAR = 60  # characters that title, counts, rate and time left take beside the bar
 FLUSH_S = 5.0
 
 log = get_logger(__name__)
@@ -84,12 +85,13 @@ def progress_bar(
     Nothing is printed where standard error is no terminal.
     """
     console = console or Console(stderr=True)
+    wide = console.width >= _WITH_RATE
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=28),
-        MofNCompleteColumn(),
-        _Rate(unit),
-        TimeRemainingColumn(),
+        BarColumn(bar_width=max(6, min(24, console.width - _BESIDE_BAR))),
+        _Count(),
+        *((_Rate(unit),) if wide else ()),
+        _TimeLeft(),
     )
     bars = Progress(*columns, console=console, disable=not console.is_terminal)
     task = bars.add_task(title, total=None)
@@ -116,13 +118,30 @@ def told(items: Iterable[T], total: int, tell: Tell) -> Iterator[T]:
         tell(done, total)
 
 
+class _Count(ProgressColumn):
+    def render(self, task: RichTask) -> Text:
+        if task.total is None:
+            return Text("starting", style="progress.remaining")
+        return Text(f"{task.completed:,.0f}/{task.total:,.0f}", style="progress.download")
+
+
+class _TimeLeft(TimeRemainingColumn):
+    """Nothing where it is not known."""
+
+    def render(self, task: RichTask) -> Text:
+        return Text("") if task.time_remaining is None else super().render(task)
+
+
 class _Rate(ProgressColumn):
     def __init__(self, unit: str) -> None:
         super().__init__()
         self._unit = unit
 
     def render(self, task: RichTask) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:,.0f} {self._unit}/s".replace(" /", "/"))
+        if task.speed is None:
+            return Text("")
+        rate = f"{task.speed:.1f}" if task.speed < 10 else f"{task.speed:,.0f}"
+        return Text(f"{rate} {self._unit}/s" if self._unit else f"{rate}/s")
 
 
 class ProgressFile:
