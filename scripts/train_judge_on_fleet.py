@@ -19,7 +19,7 @@ from pathlib import Path
 
 from questloop.fleet.jobs import new_job_id
 from questloop.grpo.judge_data import Task
-from questloop.grpo.judge_eval import LanguageJudge
+from questloop.grpo.language_judge import LanguageJudge
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from agreement import Floats, agreement, correct
 from common import read_segments
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
@@ -23,7 +24,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from questloop.grpo.judge_data import OutcomeSegment
-from questloop.grpo.judge_eval import Floats, agreement, correct
 from questloop.grpo.judge_recipe import LEARNING_RATE
 from questloop.grpo.judge_text import condense
 from questloop.judges import rules

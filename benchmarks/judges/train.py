@@ -28,8 +28,8 @@ from questloop.grpo.callbacks import StopRequest
 from questloop.grpo.checkpoints import newest_whole, write_json
 from questloop.grpo.data import Row
 from questloop.grpo.judge_data import LABELS, OutcomeSegment, Task, prompt, questions
-from questloop.grpo.judge_eval import LanguageJudge
 from questloop.grpo.judge_recipe import GRPO_STEPS, WARM_START_STEPS, judge_arguments
+from questloop.grpo.language_judge import LanguageJudge
 from questloop.grpo.preflight import check
 from questloop.grpo.train import main as train
 from questloop.grpo.warm_start import warm_start

@@ -16,7 +16,6 @@ MODULES = (
     "checkpoints",
     "callbacks",
     "judge_data",
-    "judge_eval",
     "gguf",
 )
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from benchmarks.judges.agreement import agreement, correct
 
 from questloop.errors import UsageError
-from questloop.grpo.judge_eval import LanguageJudge, agreement, correct
+from questloop.grpo.language_judge import LanguageJudge
 
 
 @pytest.fixture(scope="module")
