@@ -6,6 +6,7 @@ import pytest
 
 from questloop import settings
 from questloop.errors import UsageError
+from questloop.setting_types import check_environment
 from questloop.settings import LLMBackend
 
 
@@ -129,6 +130,44 @@ def test_a_misspelt_name_in_dotenv_is_told_once_with_its_line_and_the_nearest(do
     assert told.splitlines() == [
         f"warning: .env, line 4: {written} is no setting and does nothing (did you mean {meant}?)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("EPOCH_STEP", "EPOCH_STEPS"),
+        ("EPOCHSTEPS", "EPOCH_STEPS"),
+        ("ray_wrokers", "RAY_WORKERS"),
+        ("SHAPING_COEFF", "SHAPING_COEF"),
+        ("FRAME_SKOP", "FRAME_SKIP"),
+    ],
+)
+def test_a_misspelt_name_in_the_environment_is_told_once_with_the_nearest(
+    dotenv, monkeypatch, capsys, written, meant
+):
+    monkeypatch.setenv(written, "3")
+    settings.load()
+    settings.load()
+    assert capsys.readouterr().err.splitlines() == [
+        f"warning: environment: {written} is no setting and does nothing (did you mean {meant}?)"
+    ]
+
+
+OTHERS = """
+PATH HOME LANG LC_ALL TERM SHELL USER LOGNAME HOSTNAME PWD OLDPWD SHLVL EDITOR PAGER DISPLAY
+TMPDIR TZ MAIL COLUMNS LINES PS1 SSH_AUTH_SOCK SSH_CONNECTION XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS
+VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PIP_CACHE_DIR LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES HF_HOME HF_TOKEN
+RAY_ADDRESS RAY_TMPDIR WANDB_MODE EPOCHS BATCHSIZES LOGDIR LOG_LEVEL DATABASE_URI REDIS_URL NATS_URLS
+S3_ENDPOINT S3_ACCESS_KEYS AWS_REGION AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY KUBERNETES_SERVICE_HOST CI
+GITHUB_ACTIONS GITHUB_TOKEN METRICS_PATH PORT HOST HTTP_PROXY NO_PROXY OPENAI_API_KEY LLM_MODEL
+OMP_NUM_THREADS MALLOC_ARENA_MAX PYTEST_CURRENT_TEST SEEDS MAX_RETRY TIMEOUT_S
+"""
+
+
+def test_what_other_programs_have_in_the_environment_is_left_alone():
+    known = settings.known_names() | settings.secret_names()
+    assert check_environment(OTHERS.split(), known) == []
+    assert check_environment([name.upper() for name in known], known) == []
 
 
 def test_every_name_of_a_setting_is_known_in_dotenv(dotenv, capsys):

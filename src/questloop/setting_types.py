@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -260,6 +260,37 @@ def check_dotenv(path: Path, known: set[str]) -> list[str]:
         if name not in known and meant:
             odd.append(f"{path}, line {line}: {binding.key} is no setting and does nothing{meant}")
     return odd
+
+
+_LONG = 9  # letters of a name that other programs hardly have one like
+_COMMON = ("database_", "nats_", "s3_")  # beginnings of names that other programs have too
+
+
+def check_environment(names: Iterable[str], known: set[str]) -> list[str]:
+    """What is odd in the environment: each name that is one slip away from that of a setting.
+
+    It serves every program, so that only long names of our own are looked after: one letter too many, too
+    few or another one, or two that changed places.
+    """
+    own = [name for name in known if len(name) >= _LONG and "_" in name and not name.startswith(_COMMON)]
+    odd = []
+    for name in sorted(names):
+        near = [] if name.lower() in known else [each for each in own if _one_slip(name.lower(), each)]
+        if near:
+            odd.append(
+                f"environment: {name} is no setting and does nothing (did you mean {near[0].upper()}?)"
+            )
+    return odd
+
+
+def _one_slip(name: str, other: str) -> bool:
+    if name == other:
+        return False
+    pairs = enumerate(zip(name, other, strict=False))
+    place = next((at for at, (a, b) in pairs if a != b), min(len(name), len(other)))
+    rest, others = name[place:], other[place:]
+    swapped = rest[1:2] + rest[:1] + rest[2:]
+    return others in (rest[1:], swapped) or others[1:] in (rest, rest[1:])
 
 
 @cache

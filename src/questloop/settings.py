@@ -7,6 +7,7 @@ either case works.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +36,7 @@ from questloop.setting_types import (
     SettingsGroup,
     Sources,
     check_dotenv,
+    check_environment,
     lower_values,
     no_service_link,
     read_toml,
@@ -350,7 +352,8 @@ def load(
     A flag that is None was not given. Raises `UsageError` naming the variable, its value and what is allowed.
     """
     file = read_toml(config, known_names()) if config is not None else {}
-    for odd in check_dotenv(Path(".env"), known_names() | secret_names()):
+    known = known_names() | secret_names()
+    for odd in [*check_dotenv(Path(".env"), known), *check_environment(os.environ, known)]:
         warn_once(odd)
     token = lower_values.set({**(defaults or {}), **file})
     try:
