@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -63,12 +64,26 @@ def _of_a_header(value: SecretStr) -> SecretStr:
     return value
 
 
+def _path(value: Any) -> Any:
+    """A path as people write it: `~` is theirs, and a $NAME that nothing has filled in is refused."""
+    if not isinstance(value, str) or value.partition("://")[0] not in (value, "file"):
+        return value
+    if found := re.match(r"\$\{?\w+\}?", value):
+        raise ValueError(f"{found[0]} is not filled in here; write the path out")
+    lengths = [len(part.encode("utf-8", "surrogateescape")) for part in value.split("/")]
+    if max(lengths) > 255 or sum(lengths) + len(lengths) > 4000:
+        raise ValueError("it is longer than a path may be (255 bytes a name, 4,000 in all)")
+    return os.path.expanduser(value)
+
+
 def no_service_link(value: Any) -> Any:
     """Kubernetes sets METRICS_PORT=tcp://10.0.0.7:9090 where a Service is called metrics: not for us."""
     return 0 if isinstance(value, str) and value.startswith(("tcp://", "udp://", "sctp://")) else value
 
 
 HeaderSecret = Annotated[SecretStr, AfterValidator(_of_a_header)]
+AnyPath = Annotated[Path, BeforeValidator(_path)]
+PathText = Annotated[str, BeforeValidator(_path)]
 AutoInt = Annotated[Literal["auto"] | Annotated[int, Field(ge=1)], BeforeValidator(_auto_or_int)]
 AutoCount = Annotated[Literal["auto"] | Annotated[int, Field(ge=0)], BeforeValidator(_auto_or_int)]
 AllInt = Annotated[Literal["all"] | Annotated[int, Field(ge=1)], BeforeValidator(_all_or_int)]
@@ -104,16 +119,24 @@ class SettingsGroup(BaseSettings):
     """Settings of one concern. The first of arguments, environment, `.env` and TOML file decides."""
 
     model_config = SettingsConfigDict(
-        env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
+        env_file=".env",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+        allow_inf_nan=False,
     )
 
     @model_validator(mode="before")
     @classmethod
     def _as_people_write_them(cls, values: Any) -> Any:
-        """Without the space around a value, where files and secrets leave a newline; empty is unset."""
+        """Without the space around a value, where files and secrets leave a newline; empty is unset.
+
+        Quotes around a value are of a shell that did not read it (`docker --env-file`).
+        """
         if not isinstance(values, dict):
             return values
-        plain = {name: _stripped(value) for name, value in values.items()}
+        plain = {name: _unquoted(_stripped(value)) for name, value in values.items()}
         return {name: value for name, value in plain.items() if value != ""}
 
     def model_post_init(self, _: Any) -> None:
@@ -185,6 +208,11 @@ def _stripped(value: Any) -> Any:
         secret = value.get_secret_value().strip()
         return SecretStr(secret) if secret else ""
     return value.strip() if isinstance(value, str) else value
+
+
+def _unquoted(value: Any) -> Any:
+    quoted = isinstance(value, str) and len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1].strip() if quoted else value
 
 
 FRAMES_PER_SECOND = 60

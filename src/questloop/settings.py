@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import (
-    AliasChoices,
-    BeforeValidator,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 
 from questloop.errors import UsageError, message_of
 from questloop.redaction import shown
@@ -27,11 +20,13 @@ from questloop.setting_types import FRAMES_PER_SECOND as FRAMES_PER_SECOND
 from questloop.setting_types import LEARNS as LEARNS
 from questloop.setting_types import (
     AllInt,
+    AnyPath,
     AutoCount,
     AutoInt,
     HeaderSecret,
     LLMBackend,
     Observation,
+    PathText,
     Placement,
     SettingsGroup,
     Sources,
@@ -48,7 +43,7 @@ from questloop.setting_types import (
 class LoopSettings(SettingsGroup):
     """The epoch loop."""
 
-    run_hours: float = Field(48, gt=0, description="pipeline run time, hours")
+    run_hours: float = Field(48, gt=0, allow_inf_nan=True, description="pipeline run time, hours")
     epoch: int = Field(0, ge=0, description="epoch of a single stage")
     epoch_steps: int = Field(300_000, ge=1, description="environment steps per epoch")
     eval_interval: int = Field(1, ge=1, description="judge every N epochs")
@@ -61,14 +56,14 @@ class LoopSettings(SettingsGroup):
 class GameSettings(SettingsGroup):
     """The game and its emulator."""
 
-    rom_path: Path | None = Field(None, description="the user's ROM; unset: the bundled Mossgrove")
-    game_profile: str | None = Field(
+    rom_path: AnyPath | None = Field(None, description="the user's ROM; unset: the bundled Mossgrove")
+    game_profile: PathText | None = Field(
         None,
         description="who reads the game: a known game's name, a file that defines PROFILE (lantern.py) or a"
         " module; unset: by the ROM",
     )
-    start_states: str | None = Field(None, description="folder or store URL of start states")
-    guide: Path | None = Field(None, description="a guide of your own, Markdown; unset: the game profile's")
+    start_states: PathText | None = Field(None, description="folder or store URL of start states")
+    guide: AnyPath | None = Field(None, description="your own guide, Markdown; unset: the game profile's")
     frame_skip: int = Field(4, ge=1, le=60, description="emulated frames per step")
     episode_length: int = Field(30_000, ge=1, description="steps per episode")
     episode_s: float | None = Field(
@@ -163,7 +158,7 @@ class ExplorationSettings(SettingsGroup):
 class StoreSettings(SettingsGroup):
     """The object store: a plain path, `file:///...` or `s3://bucket`."""
 
-    store_url: str | None = Field(None, description="unset: runs/store, or S3 where S3_ENDPOINT_URL is set")
+    store_url: PathText | None = Field(None, description="unset: runs/store, or S3 if S3_ENDPOINT_URL is set")
     s3_endpoint_url: str | None = Field(None, description="an S3 server, for example http://minio-api:9000")
     s3_access_key: HeaderSecret | None = Field(
         None,
@@ -201,7 +196,7 @@ class LLMSettings(SettingsGroup):
         None, description="the llm-d gateway, routes /vision /dialog /puzzle /judge/..."
     )
     llm_api_key: HeaderSecret | None = Field(None, description="bearer token of the endpoint")
-    llm_ca_bundle: Path | None = Field(None, description="PEM file that verifies the endpoint")
+    llm_ca_bundle: AnyPath | None = Field(None, description="PEM file that verifies the endpoint")
     llm_timeout_s: float = Field(60, gt=0, description="a request, seconds")
     llm_concurrency: int = Field(8, ge=1, description="requests in flight per server")
     llm_model_state: str = Field("qwen25-7b", description="model of the state judge and the dialog planner")
@@ -243,8 +238,8 @@ class FleetSettings(SettingsGroup):
         SecretStr("sqlite:///questloop-fleet.sqlite3"), description="SQLite file or PostgreSQL URL"
     )
     nats_url: SecretStr | None = Field(None, description="unset: an embedded server on 127.0.0.1:4222")
-    nats_credentials: Path | None = Field(None, description="NATS credentials file")
-    nats_ca_bundle: Path | None = Field(None, description="CA of the NATS server's certificate")
+    nats_credentials: AnyPath | None = Field(None, description="NATS credentials file")
+    nats_ca_bundle: AnyPath | None = Field(None, description="CA of the NATS server's certificate")
     poll_interval_s: float = Field(10, gt=0, description="between two polls of a machine, seconds")
     poll_timeout_s: float = Field(20, gt=0, description="time limit of one machine's poll")
     poll_concurrency: int = Field(64, ge=1, description="machines polled at once")
@@ -271,8 +266,8 @@ class FleetSettings(SettingsGroup):
     foreign_memory_mb: int = Field(
         600, ge=0, description="memory in use above which an unclaimed GPU is taken"
     )
-    log_dir: Path = Field(Path("logs"), description="job logs, {job_id}.log")
-    job_secrets_dir: Path = Field(
+    log_dir: AnyPath = Field(Path("logs"), description="job logs, {job_id}.log")
+    job_secrets_dir: AnyPath = Field(
         Path("~/.questloop/secrets"),
         description="files of the dispatcher that jobs may ask for as file:NAME in their environment",
     )
@@ -384,7 +379,11 @@ def _quoted(name: str, value: Any) -> str:
     """`=VALUE` for a message; nothing of a secret."""
     if name.lower() in secret_names():
         return ""
-    return f"={shown(value)!r}" if isinstance(value, str) and "://" in value else f"={value!r}"
+    text = repr(shown(value) if isinstance(value, str) and "://" in value else value)
+    return f"={text}" if len(text) <= _LONGEST else f"={text[:_LONGEST]}..."
+
+
+_LONGEST = 120  # characters of a value that a message repeats
 
 
 def secret_names() -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -60,13 +59,9 @@ def dashboard(
 def _fleet(settings: Settings) -> Database | None:
     """The fleet's database, where there is one: none is made here. None without the extra `fleet`."""
     try:
-        from sqlalchemy.engine import make_url
-
-        from questloop.fleet.database import Database
+        from questloop.fleet.database import Database, is_absent
     except ModuleNotFoundError:
         return None
 
-    url = make_url(settings.fleet.database_url.get_secret_value())
-    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
-        return None
-    return Database(str(settings.fleet.database_url.get_secret_value()))
+    url = settings.fleet.database_url.get_secret_value()
+    return None if is_absent(url) else Database(url)

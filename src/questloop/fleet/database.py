@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select, text
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -53,6 +53,7 @@ _REMEDIES = {
     "malformed": "its file is damaged: stop the daemons and put a copy back, or `sqlite3 FILE .recover` it",
     "is not a database": "DATABASE_URL names a file of another kind",
 }
+_USE = "use sqlite:///file or postgresql://user@host/database"
 _DRIVERS = {
     "postgres": "postgresql+psycopg",
     "postgresql": "postgresql+psycopg",
@@ -60,15 +61,28 @@ _DRIVERS = {
 }
 
 
+def _parsed(url: str) -> URL:
+    """DATABASE_URL with the driver that we have, whichever another program was told to use."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError) as error:  # the latter: a bad port
+        raise UsageError(f"DATABASE_URL: {error}; {_USE}") from None
+    backend = parsed.drivername.partition("+")[0]
+    return parsed.set(drivername=_DRIVERS[backend]) if backend in _DRIVERS else parsed
+
+
+def is_absent(url: str) -> bool:
+    """Whether DATABASE_URL names an SQLite file that is not there."""
+    parsed = _parsed(url)
+    return parsed.drivername == "sqlite" and not Path(parsed.database or "").exists()
+
+
 class Database:
     """An engine and its sessions."""
 
     def __init__(self, url: str, pool_size: int = 8) -> None:
         try:
-            parsed = make_url(url)
-            backend = parsed.drivername.partition("+")[0]
-            if backend in _DRIVERS:  # whatever driver another program was told to use
-                parsed = parsed.set(drivername=_DRIVERS[backend])
+            parsed = _parsed(url)
             options: dict[str, Any] = {
                 "pool_size": pool_size,
                 "max_overflow": pool_size,
@@ -83,10 +97,8 @@ class Database:
                 _make_private(Path(parsed.database))
                 options["connect_args"] = {"timeout": 30}
             self.engine = create_engine(parsed, **options)
-        except (ArgumentError, ImportError, NoSuchModuleError, ValueError) as error:  # the last: a bad port
-            raise UsageError(
-                f"DATABASE_URL: {error}; use sqlite:///file or postgresql://user@host/database"
-            ) from None
+        except (ArgumentError, ImportError, NoSuchModuleError) as error:
+            raise UsageError(f"DATABASE_URL: {error}; {_USE}") from None
         self.url = parsed
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         if self.is_sqlite:

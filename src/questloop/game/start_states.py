@@ -190,7 +190,7 @@ def _open(where: str) -> Store:
     """To be read only: a folder may be one that nobody can write, as a ConfigMap's is."""
     if where.startswith("s3://"):
         return open_store(where)
-    folder = folder_path(where)
+    folder = folder_path(where, "START_STATES")
     if not folder.is_dir():
         raise BadDataError(f"START_STATES {where} is no folder; make one with `questloop states capture`")
     return FolderStore(folder, low_water_mb=0)

@@ -147,13 +147,14 @@ class FolderStore(Store):
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         start = self._root / valid_prefix(prefix)
-        for folder, _, names in os.walk(start):
-            for name in names:
-                path = Path(folder, name)
-                if _STAGED.fullmatch(name):
-                    continue
-                with contextlib.suppress(FileNotFoundError):  # deleted since
-                    yield Entry(path.relative_to(self._root).as_posix(), path.stat().st_size)
+        with self._explained("list", prefix):
+            for folder, _, names in os.walk(start, onerror=_unless_gone):
+                for name in names:
+                    path = Path(folder, name)
+                    if _STAGED.fullmatch(name):
+                        continue
+                    with contextlib.suppress(FileNotFoundError):  # deleted since
+                        yield Entry(path.relative_to(self._root).as_posix(), path.stat().st_size)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
         with contextlib.suppress(FileNotFoundError), os.scandir(self._root / valid_prefix(prefix)) as entries:
@@ -245,6 +246,12 @@ class FolderStore(Store):
             yield
         except _ABSENT:
             raise NotFound(f"store {self.url}: no object {key}") from None
+
+
+def _unless_gone(error: OSError) -> None:
+    """A folder that cannot be listed hides objects; one that was removed since has none."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 def _write(path: Path, data: bytes, durable: bool) -> None:

@@ -42,7 +42,10 @@ class S3ObjectStore(Store):
             )
         self.url = url
         self._bucket = parts.netloc
-        self._prefix = valid_prefix(parts.path.lstrip("/"))
+        try:
+            self._prefix = valid_prefix(parts.path.lstrip("/"))
+        except UsageError as error:
+            raise UsageError(f"STORE_URL={shown(url)!r}: {error}") from None
         self._settings = settings
         self._clients: dict[tuple[int, str], Any] = {}
         self._bulk = True

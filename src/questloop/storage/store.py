@@ -63,8 +63,8 @@ def open_existing_store(settings: StoreSettings, *, write: bool = False) -> Stor
     return open_store(settings, write=write)
 
 
-def folder_path(url: str) -> Path:
-    """The path of a folder store's URL.
+def folder_path(url: str, name: str = "STORE_URL") -> Path:
+    """The path of a folder store's URL, which the setting `name` holds.
 
     >>> str(folder_path("file:///tmp/a%20b")), str(folder_path("runs/store"))
     ('/tmp/a b', 'runs/store')
@@ -74,7 +74,7 @@ def folder_path(url: str) -> Path:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise UsageError(f"STORE_URL={shown(url)!r}: give a path, file:///path or s3://bucket") from None
+        raise UsageError(f"{name}={shown(url)!r}: give a path, file:///path or s3://bucket") from None
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path:
-        raise UsageError(f"STORE_URL={shown(url)!r}: give a path, file:///path or s3://bucket")
+        raise UsageError(f"{name}={shown(url)!r}: give a path, file:///path or s3://bucket")
     return Path(unquote(parts.path))
