@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
+from questloop import redaction
 from questloop.cli import dashboard
 from questloop.cli.app import app
 from questloop.errors import QuestloopError, UsageError
@@ -72,6 +73,7 @@ ODD = NUMBERS + WORDS + PATHS + URLS
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(redaction, "_known", ())  # odd secrets would be hidden in other tests' messages
     open_store(str(tmp_path / "home/x"))
 
 
