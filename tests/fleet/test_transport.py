@@ -11,6 +11,7 @@ from questloop.fleet import agent
 from questloop.fleet.models import VM
 from questloop.fleet.states import TransportKind
 from questloop.fleet.transport import (
+    AddressError,
     ChangedHostKeyError,
     LocalTransport,
     PrivateKeyError,
@@ -18,6 +19,7 @@ from questloop.fleet.transport import (
     TransportError,
     TransportPool,
     UnknownHostKeyError,
+    check_address,
     host_key_of,
 )
 
@@ -150,6 +152,50 @@ async def test_a_private_key_open_to_others_is_refused(machine):
         await SSHTransport(row(machine)).run(["true"])
     with pytest.raises(PrivateKeyError, match="No such file"):
         await SSHTransport(row(machine, ssh_key_path="/nowhere")).run(["true"])
+
+
+@pytest.mark.parametrize("made", ["passphrase", "old passphrase", "junk", "empty", "public", "folder"])
+async def test_a_private_key_that_cannot_be_used_is_named_with_what_mends_it(machine, tmp_path, made):
+    key = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
+    content, said = {
+        "passphrase": (key.export_private_key(passphrase="secret"), "ssh-keygen"),
+        "old passphrase": (key.export_private_key("pkcs1-pem", passphrase="secret"), "ssh-keygen"),
+        "junk": (b"junk\n", "not a private key"),
+        "empty": (b"", "not a private key"),
+        "public": (key.export_public_key(), r"without \.pub"),
+        "folder": (b"", "no file"),
+    }[made]
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    transport = SSHTransport(row(machine, ssh_key_path=str(tmp_path if made == "folder" else path)), 30)
+    with pytest.raises(PrivateKeyError, match=said):
+        await transport.run(["true"])
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "said"),
+    [
+        ("127.0.0.1", 99_999, "from 1 to 65535"),
+        ("127.0.0.1", -5, "from 1 to 65535"),
+        ("root@127.0.0.1", 22, "--user"),
+        ("127.0.0.1:2222", 22, "--port"),
+        ("x" * 300, 22, "host name is needed"),
+        ("", 22, "host name is needed"),
+        ("a b", 22, "host name is needed"),
+        ("..", 22, "host name is needed"),
+    ],
+)
+async def test_an_address_that_no_machine_has_is_refused(machine, address, port, said):
+    with pytest.raises(AddressError, match=said):
+        await host_key_of(address, port)
+    with pytest.raises(AddressError, match=said):
+        await SSHTransport(row(machine, ip_address=address, port=port), 30).run(["true"])
+
+
+@pytest.mark.parametrize("address", ["::1", "b\u00fccher.invalid", "gpu-1_a.invalid", "host.invalid."])
+def test_an_address_that_a_machine_may_have_is_taken(address):
+    check_address(address, 22)
 
 
 async def test_a_cut_is_an_error_and_the_next_call_connects_anew(machine):

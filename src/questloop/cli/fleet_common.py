@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from questloop.fleet.models import VM
     from questloop.settings import Settings
 
+MOST_CPU_SLOTS = 4096
+
 
 def open_fleet() -> tuple[Database, Settings]:
     """The database, brought up to date, and the settings."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop.cli.fleet_common import open_fleet
+from questloop.cli.fleet_common import MOST_CPU_SLOTS, open_fleet
 
 if TYPE_CHECKING:
     from questloop.fleet.database import Database
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-MetricsPort = Annotated[int | None, typer.Option(help="Publish metrics on this port.")]
+MetricsPort = Annotated[int | None, typer.Option(min=0, max=65535, help="Publish metrics on this port.")]
 
 
 @app.command()
 def up(
     cpu_slots: Annotated[
         int | None,
-        typer.Option(min=0, help="Jobs without a GPU at once here; unset: 1 where there is no GPU."),
+        typer.Option(
+            min=0, max=MOST_CPU_SLOTS, help="Jobs without a GPU at once here; unset: 1 where there is no GPU."
+        ),
     ] = None,
     metrics_port: MetricsPort = None,
 ) -> None:

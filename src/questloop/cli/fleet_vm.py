@@ -11,6 +11,7 @@ import typer
 
 from questloop.cli.fleet_common import (
     MACHINE_COLUMNS,
+    MOST_CPU_SLOTS,
     columns,
     machine_rows,
     on_machine,
@@ -37,8 +38,10 @@ def vm_add(
     address: Annotated[str, typer.Argument(help="IP address or host name.")],
     user: Annotated[str, typer.Option(help="User there.")],
     key: Annotated[Path, typer.Option(help="Private key file; its permissions must be 600.")],
-    port: Annotated[int, typer.Option(help="SSH port.")] = 22,
-    cpu_slots: Annotated[int, typer.Option(min=0, help="Jobs without a GPU at once.")] = 0,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="SSH port.")] = 22,
+    cpu_slots: Annotated[
+        int, typer.Option(min=0, max=MOST_CPU_SLOTS, help="Jobs without a GPU at once.")
+    ] = 0,
     fingerprint: Annotated[
         str | None, typer.Option(help="SHA256:... that the host key must have; unset: you are asked.")
     ] = None,

@@ -47,7 +47,11 @@ class ChangedHostKeyError(HostKeyError):
 
 
 class PrivateKeyError(UsageError):
-    """A private key file is missing or open to others."""
+    """A private key file is missing, open to others, or cannot be used."""
+
+
+class AddressError(UsageError):
+    """An address or port that no machine can have."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ import asyncssh
 
 from questloop.fleet.contract import (
     CHUNK,
+    AddressError,
     BadHostKeyError,
     ChangedHostKeyError,
     HostKeyError,
@@ -39,6 +40,7 @@ from questloop.fleet.models import VM
 from questloop.fleet.states import TransportKind
 
 __all__ = [
+    "AddressError",
     "BadHostKeyError",
     "ChangedHostKeyError",
     "HostKeyError",
@@ -50,6 +52,7 @@ __all__ = [
     "TransportError",
     "TransportPool",
     "UnknownHostKeyError",
+    "check_address",
     "check_private_key",
     "connect",
     "host_key_of",
@@ -59,6 +62,10 @@ T = TypeVar("T")
 _SESSIONS = 7  # OpenSSH takes ten per connection: one is for files, one for looks, one is to spare
 _REOPEN_PAUSES_S = (0.1, 0.3, 1.0, 2.0)
 _MOST_NOISE = 1 << 16
+_PASSPHRASE = (
+    "it has a passphrase, and nobody is there to type it: take a key without one (`ssh-keygen -t ed25519 -N "
+    "''`), or name no key in the row and start the daemons where an ssh-agent holds this one"
+)
 _PYTHON = ["python3", "-I", "-S", "-c"]
 
 
@@ -265,9 +272,12 @@ async def connect(vm: VM, timeout_s: float) -> asyncssh.SSHClientConnection:
         key = asyncssh.import_public_key(vm.host_key)
     except asyncssh.KeyImportError:
         raise BadHostKeyError(vm.name) from None
+    check_address(vm.ip_address, vm.port)
     options: dict[str, Any] = {}
     if vm.ssh_key_path:
-        options["client_keys"] = [str(check_private_key(Path(vm.ssh_key_path)))]
+        options["client_keys"] = [
+            str(check_private_key(Path(vm.ssh_key_path)))
+        ]  # with a certificate beside it
     if vm.user:
         options["username"] = vm.user
     return await asyncssh.connect(
@@ -287,6 +297,7 @@ async def connect(vm: VM, timeout_s: float) -> asyncssh.SSHClientConnection:
 
 async def host_key_of(ip_address: str, port: int, timeout_s: float = 20) -> tuple[str, str]:
     """The host key that a machine shows now, unverified, and its fingerprint for a person to compare."""
+    check_address(ip_address, port)
     try:
         async with asyncio.timeout(timeout_s):
             key = await asyncssh.get_server_host_key(ip_address, port, config=None)
@@ -299,20 +310,42 @@ async def host_key_of(ip_address: str, port: int, timeout_s: float = 20) -> tupl
     return " ".join(key.export_public_key("openssh").decode().split()[:2]), key.get_fingerprint()
 
 
+def check_address(address: str, port: int) -> None:
+    """Refuse what no machine can be reached by. Raises `AddressError`."""
+    if not 0 < port < 1 << 16:
+        raise AddressError(f"port {port}: it must be from 1 to 65535")
+    if "@" in address:
+        raise AddressError(f"address {address[:80]!r}: give the user apart (--user, or the column user)")
+    if address.count(":") == 1:
+        raise AddressError(f"address {address[:80]!r}: give the port apart (--port, or the column port)")
+    try:
+        address.encode("idna")
+    except UnicodeError:
+        address = ""
+    if not address or any(character.isspace() for character in address):
+        raise AddressError("address: an IP address or a host name is needed")
+
+
 def check_private_key(path: Path) -> Path:
     """The expanded path of a private key that only its owner may read; raises `PrivateKeyError`."""
     path = path.expanduser()
+    named = f"ssh_key_path {path}"
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise PrivateKeyError(f"{named}: no file; name a private key")
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            raise PrivateKeyError(f"{named}: others may read it; run `chmod 600 {shlex.quote(str(path))}`")
+        asyncssh.read_private_key(path)
+        return path
     except OSError as error:
+        raise PrivateKeyError(f"{named}: {error.strerror}; name an existing private key") from None
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        if "assphrase" in str(error):
+            raise PrivateKeyError(f"{named}: {_PASSPHRASE}") from None
         raise PrivateKeyError(
-            f"ssh_key_path {path}: {error.strerror}; name an existing private key"
+            f"{named}: not a private key ({error}); name the file without .pub, as ssh-keygen makes it"
         ) from None
-    if stat.S_IMODE(mode) & 0o077:
-        raise PrivateKeyError(
-            f"ssh_key_path {path}: others may read it; run `chmod 600 {shlex.quote(str(path))}`"
-        )
-    return path
 
 
 class TransportPool:
