@@ -124,6 +124,14 @@ def test_a_full_disk_says_so(tmp_path):
         submit(database, arguments=["echo", *["x" * 100_000] * 10])
 
 
+def test_the_list_of_the_newest_jobs_sorts_nothing(sqlite_db):
+    with sqlite_db.read() as session:
+        plan = "EXPLAIN QUERY PLAN SELECT * FROM jobs ORDER BY created_at DESC, job_id LIMIT 50"
+        steps = " ".join(str(row) for row in session.execute(text(plan)))
+    assert "ix_jobs_newest" in steps
+    assert "TEMP B-TREE" not in steps
+
+
 def test_an_sqlite_file_is_its_owner_s(tmp_path):
     database = Database(f"sqlite:///{tmp_path}/new/fleet.sqlite3")
     database.migrate()

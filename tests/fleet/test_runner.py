@@ -183,6 +183,27 @@ async def test_another_boot_and_a_passed_deadline_are_refused(machine):
     assert (await machine.state())["state"] == "absent"
 
 
+async def test_prune_removes_what_ended_long_ago_and_nothing_else(machine):
+    await machine.launch(["sh", "-c", "echo said; echo content > $QUESTLOOP_OUTPUT_DIR/x"])
+    await machine.ended()
+    folder = machine.home / ".questloop/jobs/j/1"
+    shutil.rmtree(folder / "output")  # as where the next attempt has taken it over
+    assert (await machine.call("prune", older_than_s=3600))["removed"] == 0
+    assert (folder / "log").read_text() == "said\n"
+    pruned = await machine.call("prune", older_than_s=0)
+    assert pruned["removed"] == 1
+    assert pruned["freed_bytes"] > 0
+    assert not {"work", "output", "log", "spec.json"} & {path.name for path in folder.iterdir()}
+    assert (await machine.state())["state"] == "exited", "a late launch or look still learns how it ended"
+    assert (await machine.call("prune", older_than_s=0))["removed"] == 0
+
+
+async def test_prune_spares_what_runs(machine):
+    await machine.launch(["sleep", "600"])
+    assert (await machine.call("prune", older_than_s=0))["removed"] == 0
+    assert (await machine.state())["state"] == "running"
+
+
 async def test_a_runner_without_word_ends_its_job(machine):
     await machine.launch(["sleep", "600"])
     await machine.transport.put(agent.attempt_path("j", 1, "lease"), b"0.0")  # as if it had passed

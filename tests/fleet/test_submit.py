@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -138,3 +140,23 @@ def test_a_long_command_is_cut_where_people_read_it(submit, tmp_path, capsys):
     assert len(result.stdout) < 2000
     whole = json.loads(CliRunner().invoke(app, ["jobs", "--json"]).stdout)
     assert len(whole[0]["arguments"][1]) == 100_000
+
+
+@pytest.mark.slow
+def test_a_wait_that_is_broken_off_says_that_the_job_goes_on(submit):
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "questloop.cli.app", "fleet", "submit", "--job", "j", "--wait", *RUN],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert waiting.stderr is not None
+    assert waiting.stderr.readline() == "j queued\n"
+    time.sleep(0.5)
+    waiting.send_signal(signal.SIGINT)
+    said = waiting.stderr.read()
+    waiting.stderr.close()
+    assert waiting.wait() == 130
+    assert "questloop fleet logs -f j" in said
+    assert "questloop fleet cancel j" in said
+    assert "Traceback" not in said

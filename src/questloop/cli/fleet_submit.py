@@ -114,7 +114,14 @@ def submit(
         queued = f"{submitted} queued: questloop fleet logs -f {submitted}"
         print(json.dumps({"job_id": submitted, "announced": announced}) if as_json else queued)
         return
-    raise typer.Exit(_wait(db, settings, submitted, as_json))
+    try:
+        raise typer.Exit(_wait(db, settings, submitted, as_json))
+    except KeyboardInterrupt:
+        again = (
+            f"`questloop fleet logs -f {submitted}` shows it, `questloop fleet cancel {submitted}` ends it"
+        )
+        print(f"\n{submitted} goes on: {again}", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 def _add_arguments(values: dict[str, Any], command: list[str] | None, options: list[str] | None) -> None:

@@ -182,6 +182,26 @@ def vm_drain(
     print(f"{name} {'takes jobs again' if off else 'takes no new job'}")
 
 
+@app.command("prune")
+def vm_prune(
+    name: NameArgument,
+    days: Annotated[float, typer.Option(min=0, help="ended at least so many days ago")] = 14,
+) -> None:
+    """Remove inputs, outputs and logs of ended jobs from a machine; copies in LOG_DIR and stores stay.
+
+    Example:
+
+        questloop fleet vm prune gpu1 --days 30
+    """
+    db, settings = open_fleet()
+    from questloop.fleet import agent, machines
+
+    request = {"older_than_s": days * 86_400}
+    vm = machines.get(db, name)
+    reply = on_machine(vm, settings, lambda there: agent.call(there, "prune", request), timeout_s=600)
+    print(f"{name}: {reply['removed']} attempt(s) removed, {reply['freed_bytes'] / 1e6:.0f} MB")
+
+
 @app.command("remove")
 def vm_remove(
     name: NameArgument,

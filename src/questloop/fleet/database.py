@@ -31,7 +31,7 @@ from sqlalchemy.orm import Session
 from questloop.errors import QuestloopError, UnavailableError, UsageError
 from questloop.fleet.models import db_now
 
-HEAD = "0002"  # the newest revision in migrations/versions; a test compares the two
+HEAD = "0003"  # the newest revision in migrations/versions; a test compares the two
 _MIGRATION_LOCK = 0x7175657374  # any number, the same for every process
 _READ_ONLY = "25006"  # PostgreSQL's code; a server that fails over says it for a while
 # A session that met one of these is of no use any more: its server is not the primary, or has ended it.

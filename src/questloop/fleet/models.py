@@ -279,6 +279,7 @@ class Job(Base):
         _by_rank("ix_jobs_queued", "status = 'queued'"),
         _by_rank("ix_jobs_large", "status = 'pending' AND gpus > 1"),
         Index("ix_jobs_status", "status", "finished_at"),
+        Index("ix_jobs_newest", text("created_at DESC"), "job_id"),
         CheckConstraint("gpus >= 0 AND memory_mb >= 0", name="demand"),
         CheckConstraint("retry_count >= 0 AND max_retries >= 0", name="retries"),
     )

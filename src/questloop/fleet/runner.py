@@ -184,22 +184,42 @@ def outputs(request):
 
 
 def prune(request):
-    """Remove what attempts left that ended more than `older_than_s` seconds ago; their ends stay known."""
+    """Remove what attempts left that ended long ago; what says how they ended is kept, for late launches."""
     import shutil
 
-    removed = 0
+    removed, freed = 0, 0
     jobs = os.path.join(BASE, "jobs")
     for job_id in os.listdir(jobs) if os.path.isdir(jobs) else []:
-        for name in os.listdir(os.path.join(jobs, job_id)):
-            folder = os.path.join(jobs, job_id, name)
-            exit_file = os.path.join(folder, "exit.json")
-            with contextlib.suppress(OSError):
-                if time.time() - os.stat(exit_file).st_mtime > request["older_than_s"]:
-                    for kept in ("work", "output", "log", "spec.json"):
-                        path = os.path.join(folder, kept)
+        with job_lock(job_id):  # a launch may be about to take an output over
+            for name in filter(str.isdigit, os.listdir(os.path.join(jobs, job_id))):
+                folder = os.path.join(jobs, job_id, name)
+                age = time.time() - modified(os.path.join(folder, "exit.json"))
+                kept = [os.path.join(folder, part) for part in ("work", "output", "log", "spec.json")]
+                left = [path for path in kept if os.path.exists(path)]
+                if age < request["older_than_s"] or not left:
+                    continue
+                freed += sum(map(weight, left))
+                for path in left:
+                    with contextlib.suppress(OSError):
                         shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-                    removed += 1
-    return {"removed": removed}
+                removed += 1
+    return {"removed": removed, "freed_bytes": freed}
+
+
+def modified(path):
+    """When a file was last written; the future for one that is not there."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return float("inf")
+
+
+def weight(path):
+    """Bytes of a file, or of all files in a folder."""
+    found = [path] if not os.path.isdir(path) else []
+    for folder, _, names in os.walk(path):
+        found += [os.path.join(folder, name) for name in names]
+    return sum(os.lstat(item).st_size for item in found if os.path.lexists(item))
 
 
 # --- starting an attempt ---

@@ -79,6 +79,8 @@ class ScriptArguments:
     )
 
     def __post_init__(self) -> None:
+        if self.model.startswith("~"):  # no shell has seen `--model=~/folder`, nor a job's row
+            self.model = str(Path(self.model).expanduser())
         self.reward_function = [
             name for item in self.reward_function for name in item.split(",") if name.strip()
         ]
