@@ -185,7 +185,7 @@ def vm_drain(
 @app.command("prune")
 def vm_prune(
     name: NameArgument,
-    days: Annotated[float, typer.Option(min=0, help="ended at least so many days ago")] = 14,
+    days: Annotated[float, typer.Option(min=0, help="Ended at least so many days ago.")] = 14,
 ) -> None:
     """Remove inputs, outputs and logs of ended jobs from a machine; copies in LOG_DIR and stores stay.
 
