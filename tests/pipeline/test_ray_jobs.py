@@ -1,10 +1,13 @@
 """What goes with a job, and when it is tried again, without a cluster: the client here is a fake."""
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
+from ray.exceptions import AuthenticationError
 
-from questloop.errors import UnavailableError
+from questloop.errors import UnavailableError, UsageError
 from questloop.exit_codes import ExitCode
 from questloop.pipeline import ray_jobs
 from questloop.pipeline.ray_jobs import Cycle, EpochDriver, JobFailed, forwarded
@@ -18,12 +21,17 @@ class Status(SimpleNamespace):
 class FakeClient:
     """Ends job number n as `endings[n]` says: an exit code, "STOPPED", or None for a job forgotten."""
 
-    def __init__(self, endings, jobs=()):
-        self.endings, self.jobs = list(endings), dict(jobs)
+    def __init__(self, endings, jobs=(), stores=()):
+        self.endings, self.jobs, self.stores = list(endings), dict(jobs), dict(stores)
         self.submitted = []
 
     def list_jobs(self):
-        return [SimpleNamespace(submission_id=name, status=status) for name, status in self.jobs.items()]
+        return [
+            SimpleNamespace(
+                submission_id=name, status=status, runtime_env={"env_vars": self.stores.get(name, {})}
+            )
+            for name, status in self.jobs.items()
+        ]
 
     def submit_job(self, *, submission_id, runtime_env, **_):
         self.submitted.append((submission_id, runtime_env["env_vars"]))
@@ -42,9 +50,11 @@ class FakeClient:
 
 @pytest.fixture
 def drive(monkeypatch):
-    def run(client, retries=2):
+    def run(client, retries=2, environment=()):
         monkeypatch.setattr(ray_jobs, "connect", lambda address: client)
-        driver = EpochDriver("http://fake", retries=retries, tell=lambda line: None, environment={})
+        driver = EpochDriver(
+            "http://fake", retries=retries, tell=lambda line: None, environment=dict(environment)
+        )
         return driver.run(3, (Cycle.A,))
 
     return run
@@ -146,12 +156,13 @@ class Recovering(FakeClient):
 
 
 HEAD_IS_NEW = [
+    RuntimeError("Request failed with status code 429: Too Many Requests."),
     RuntimeError("Request failed with status code 500: No available agent to submit job, try again later"),
     ConnectionError("connection refused"),
 ]
 
 
-@pytest.mark.parametrize("error", HEAD_IS_NEW, ids=["no agent", "refused"])
+@pytest.mark.parametrize("error", HEAD_IS_NEW, ids=["429", "no agent", "refused"])
 def test_a_head_that_is_made_anew_is_waited_for_in_every_call(error, drive, monkeypatch):
     monkeypatch.setattr(ray_jobs, "POLL_S", 0.0)
     client = Recovering(error)
@@ -160,7 +171,7 @@ def test_a_head_that_is_made_anew_is_waited_for_in_every_call(error, drive, monk
     assert set(client.left.values()) == {0}
 
 
-@pytest.mark.parametrize("error", HEAD_IS_NEW, ids=["no agent", "refused"])
+@pytest.mark.parametrize("error", HEAD_IS_NEW, ids=["429", "no agent", "refused"])
 def test_a_head_that_does_not_come_back_is_one_line(error, drive, monkeypatch):
     monkeypatch.setattr(ray_jobs, "POLL_S", 0.0)
     monkeypatch.setattr(ray_jobs, "PATIENCE_S", 0.05)
@@ -180,3 +191,96 @@ def test_a_refused_submission_is_one_line_at_once(drive):
     client.submit_job = lambda **_: (_ for _ in ()).throw(RuntimeError("failed with status code 400: no"))
     with pytest.raises(UnavailableError, match="the cluster refused it: failed with status code 400: no"):
         drive(client)
+
+
+HEAD_REFUSES = [
+    RuntimeError("Request failed with status code 403: <html>\n<body>Log in</body>"),
+    AuthenticationError("the token\nis not valid"),
+]
+
+
+@pytest.mark.parametrize("error", HEAD_REFUSES, ids=["403", "token"])
+@pytest.mark.parametrize("call", ["list_jobs", "submit_job", "get_job_info", "get_job_logs"])
+def test_a_refusal_is_one_line_at_once_whatever_was_asked(call, error, drive):
+    client = FakeClient([0])
+    setattr(client, call, lambda *_, **__: (_ for _ in ()).throw(error))
+    with pytest.raises(UnavailableError, match="zelda-train-epoch-3: the cluster refused it: ") as raised:
+        drive(client)
+    assert "\n" not in str(raised.value)
+    assert len(client.submitted) <= 1
+
+
+def test_a_job_that_somebody_stopped_says_so_without_an_exit_code(drive):
+    with pytest.raises(JobFailed, match=r"^job zelda-train-epoch-3: stopped, why; its log: "):
+        drive(FakeClient(["STOPPED"]))
+
+
+def test_jobs_of_a_run_with_another_store_are_left_alone(drive):
+    """Neither its success nor its running job is taken for ours, and its names are not taken."""
+    others = {
+        "zelda-train-epoch-3": Status(value="SUCCEEDED"),
+        "zelda-train-epoch-3-2": Status(value="RUNNING"),
+    }
+    client = FakeClient([0], others, {name: {"STORE_URL": "s3://theirs"} for name in others})
+    (result,) = drive(client, environment={"STORE_URL": "s3://ours"})
+    assert (result.job, result.attempts) == ("zelda-train-epoch-3-3", 1)
+    client = FakeClient([0], others, {"zelda-train-epoch-3": {"STORE_URL": "s3://ours"}})
+    (result,) = drive(client, environment={"STORE_URL": "s3://ours"})
+    assert (result.job, result.attempts) == ("zelda-train-epoch-3", 0)
+
+
+@pytest.mark.parametrize(
+    "address", ["auto", "ray://127.0.0.1:10001", "127.0.0.1:6379", "http://", "ftp://x", "nonsense"]
+)
+def test_an_address_that_is_no_url_of_a_dashboard_is_refused_at_once(address):
+    with pytest.raises(UsageError, match="no http:// or https:// address; give the URL"):
+        ray_jobs.connect(address)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, "<html>"),
+        (200, "{}"),
+        (200, "[]"),
+        (200, '{"ray_version": 3}'),
+        (404, ""),
+        (401, "a\nb"),
+        (502, ""),
+    ],
+)
+def test_a_server_that_is_no_ray_is_one_line(status, body, answering):
+    with pytest.raises(UnavailableError, match=r"RAY_ADDRESS=http://\S+: .+; give the URL") as raised:
+        ray_jobs.connect(answering(status, body))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_password_in_the_address_is_not_repeated():
+    with pytest.raises(UnavailableError) as raised:
+        ray_jobs.connect("http://me:word-of-mine@127.0.0.1:9")
+    assert "word-of-mine" not in str(raised.value)
+
+
+@pytest.fixture
+def answering():
+    """Start a web server that gives the same answer to everything; its URL."""
+    servers = []
+
+    def start(status, body):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def log_message(self, *_):
+                pass
+
+        servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()

@@ -16,7 +16,8 @@ def bursts(
     """Make the evaluator's and the reward model's Job of each burst of training that has ended well.
 
     A burst is a RayJob labelled questloop.dev/burst=true, as gitops/jobs/zelda-train-epoch.yaml is. In the
-    cluster the Deployment zelda-bursts runs this. An API server that does not answer is asked again.
+    cluster the Deployment zelda-bursts runs this. What fails at one look, because the API server does not
+    answer for example, is tried again at the next.
 
     Examples:
 
@@ -24,15 +25,21 @@ def bursts(
 
         questloop bursts --once --namespace zelda-rl
     """
-    from questloop.errors import UnavailableError
+    from questloop.errors import QuestloopError
     from questloop.pipeline.bursts import Cluster, follow
     from questloop.telemetry.logs import get_logger
 
-    cluster = Cluster(namespace)
+    cluster, said = Cluster(namespace), set[str]()
+
+    def tell(line: str) -> None:
+        if line not in said:  # a state is told once, not at every look
+            said.add(line)
+            typer.echo(line)
+
     while True:
         try:
-            follow(cluster, typer.echo)
-        except UnavailableError as error:
+            follow(cluster, tell)
+        except QuestloopError as error:
             if once:
                 raise
             get_logger(__name__).warning("bursts", reason=str(error))

@@ -8,6 +8,7 @@ that it had submitted.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -15,7 +16,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from questloop import settings as settings_module
-from questloop.errors import BadDataError, MissingExtraError, QuestloopError, UnavailableError
+from questloop.errors import (
+    BadDataError,
+    MissingExtraError,
+    QuestloopError,
+    UnavailableError,
+    UsageError,
+)
 from questloop.exit_codes import ExitCode
 from questloop.redaction import shown
 from questloop.storage.commit import read_commit
@@ -35,7 +42,11 @@ writer of a store may outlive its head by a minute, as Ray looks for a lost head
 
 _MISSING = "does not exist"
 _EXISTS = "already exists"
-_REFUSED = "status code 4"
+_STATUS = re.compile(r"status code (\d{3})")
+_LATER = (408, 425, 429)
+"""statuses below 500 that say: not now"""
+_STORE_NAMES = ("STORE_URL", "S3_ENDPOINT_URL", "S3_BUCKET_NAME")
+"""settings that tell one run's jobs from another's on the same cluster"""
 _Answer = TypeVar("_Answer")
 
 
@@ -110,7 +121,7 @@ class EpochDriver:
     def _stage(self, epoch: int, job: StageJob) -> StageResult:
         if self._is_committed(epoch, job.stage):
             return StageResult(epoch, job.stage, None, 0)
-        known = _Attempts(self._client, f"{job.name}-epoch-{epoch}")
+        known = _Attempts(self._client, f"{job.name}-epoch-{epoch}", self._environment)
         if self._store is None and known.latest_status == "SUCCEEDED":
             return StageResult(epoch, job.stage, known.latest, 0)
         submitted = 0
@@ -145,9 +156,7 @@ class EpochDriver:
             )
         except RuntimeError as error:
             if _EXISTS not in str(error):  # it was taken, and its answer was lost
-                raise UnavailableError(
-                    f"job {name}: the cluster refused it: {str(error).splitlines()[0]}"
-                ) from None
+                raise
         self._tell(f"{name}: submitted")
         return name
 
@@ -158,7 +167,9 @@ class EpochDriver:
             try:
                 details = _patiently(name, lambda: self._client.get_job_info(name))
                 text = _patiently(name, lambda: self._client.get_job_logs(name))
-            except RuntimeError:
+            except RuntimeError as error:
+                if _MISSING not in str(error):
+                    raise
                 return None
             for line in text[seen:].splitlines():
                 self._tell(line)
@@ -179,17 +190,19 @@ class EpochDriver:
 
 
 class _Attempts:
-    """The jobs that were submitted for a stage of an epoch: `name`, `name-2`, `name-3` ..."""
+    """The jobs that were submitted for a stage of an epoch: `name`, `name-2`, `name-3` ...
 
-    def __init__(self, client: JobSubmissionClient, name: str) -> None:
+    Those of another run, which writes another store, take numbers and are otherwise left alone.
+    """
+
+    def __init__(self, client: JobSubmissionClient, name: str, environment: Mapping[str, str]) -> None:
         self._name = name
-        jobs = _patiently(name, client.list_jobs)
-        statuses = {job.submission_id: job.status for job in jobs if job.submission_id}
-        self._count = 0
-        while self._id(self._count + 1) in statuses:
+        jobs = {job.submission_id: job for job in _patiently(name, client.list_jobs) if job.submission_id}
+        self._count, self.latest, status = 0, None, None
+        while (found := jobs.get(self._id(self._count + 1))) is not None:
             self._count += 1
-        self.latest = self._id(self._count) if self._count else None
-        status = statuses.get(self.latest)
+            if _store_of(found) == _store_names(environment):
+                self.latest, status = self._id(self._count), found.status
         self.latest_status = status.value if status else None
         self.is_live = status is not None and not status.is_terminal()
 
@@ -201,20 +214,35 @@ class _Attempts:
         return self._name if number == 1 else f"{self._name}-{number}"
 
 
+def _store_names(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: environment[name] for name in _STORE_NAMES if name in environment}
+
+
+def _store_of(job: JobDetails) -> dict[str, str]:
+    return _store_names((job.runtime_env or {}).get("env_vars") or {})
+
+
 def connect(address: str) -> JobSubmissionClient:
     """A client of the cluster's job server; `UnavailableError` where it does not answer."""
     try:
         import aiohttp  # noqa: F401  (the client needs it and says so badly)
+        from ray.exceptions import RayError
         from ray.job_submission import JobSubmissionClient
     except ImportError:
         raise MissingExtraError("Ray's job client", "cluster") from None
+    mend = (
+        "give the URL of the cluster's dashboard, for example http://127.0.0.1:8265 after "
+        "`oc port-forward svc/zelda-rl-head-svc 8265`"
+    )
+    if not re.match(r"https?://[^/]", address):  # the client would look for Ray in other ways, for minutes
+        raise UsageError(f"RAY_ADDRESS={shown(address)}: no http:// or https:// address; {mend}")
     try:
         return JobSubmissionClient(address)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise UnavailableError(
-            f"RAY_ADDRESS={address}: {str(error).splitlines()[0]}; give the URL of the cluster's dashboard, "
-            "for example http://127.0.0.1:8265 after `oc port-forward svc/zelda-rl-head-svc 8265`"
-        ) from None
+    except (ValueError, LookupError, TypeError):  # requests' error of an answer without JSON is the first
+        said = "no Ray answers there"
+    except (OSError, RuntimeError, RayError) as error:
+        said = str(error).splitlines()[0].replace(address, shown(address))
+    raise UnavailableError(f"RAY_ADDRESS={shown(address)}: {said}; {mend}")
 
 
 def forwarded(environment: Mapping[str, str]) -> dict[str, str]:
@@ -260,9 +288,9 @@ def _wait_s(details: JobDetails | None, tries: int) -> float:
 def _why(name: str, details: JobDetails | None) -> str:
     if details is None:
         return f"job {name}: the cluster has lost it again and again; look at the head's memory"
-    message = (details.message or "").strip().splitlines()
+    code, message = details.driver_exit_code, (details.message or "").strip().splitlines()
     return (
-        f"job {name}: {details.status.value.lower()}, exit code {details.driver_exit_code}"
+        f"job {name}: {details.status.value.lower()}{'' if code is None else f', exit code {code}'}"
         f"{f', {message[0]}' if message else ''}; its log: `ray job logs {name}`"
     )
 
@@ -270,18 +298,30 @@ def _why(name: str, details: JobDetails | None) -> str:
 def _patiently(name: str, call: Callable[[], _Answer]) -> _Answer:
     """The cluster's answer about a job, asked for again while there is none: a head may be made anew.
 
-    Raises `RuntimeError` where it answers that there is no such job, or one already, or that it refuses.
+    Raises `RuntimeError` where it answers that there is no such job, or one already, and `UnavailableError`
+    where it refuses.
     """
+    from ray.exceptions import AuthenticationError
+
     began = time.monotonic()
     while True:
         try:
             return call()
-        except (RuntimeError, OSError) as error:  # requests' errors are these too
-            if any(text in str(error) for text in (_MISSING, _EXISTS, _REFUSED)):
+        except (RuntimeError, OSError, AuthenticationError) as error:  # requests' errors are these too
+            if any(text in str(error) for text in (_MISSING, _EXISTS)):
                 raise
+            if isinstance(error, AuthenticationError) or _is_refusal(error):
+                raise UnavailableError(
+                    f"job {name}: the cluster refused it: {' '.join(str(error).split())[:200]}"
+                ) from None
             if time.monotonic() - began > PATIENCE_S:
                 raise UnavailableError(
                     f"job {name}: the cluster has not answered for {PATIENCE_S:.0f} s "
                     f"({str(error).splitlines()[0]}); the same command takes the job up again"
                 ) from None
         time.sleep(POLL_S)
+
+
+def _is_refusal(error: Exception) -> bool:
+    found = _STATUS.search(str(error))
+    return found is not None and found[1].startswith("4") and int(found[1]) not in _LATER
