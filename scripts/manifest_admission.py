@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from scripts.manifest_tree import Document, PodGroup, Tree, pods_of, quantity
@@ -18,12 +19,14 @@ QUEUED = ("RayCluster", "RayJob", "Job", "InferenceService", "Notebook", "PyTorc
 POOL = "questloop.dev/pool"
 Quantities = dict[str, float]
 
+SIZE_FIELDS = ("instanceType", "vmSize", "machineType")
+"""where AWS, Azure and Google name it"""
 MACHINES: dict[str, Quantities] = {
     "c7i.8xlarge": {"cpu": 32, "memory": 64 * 2**30},
     "g6e.12xlarge": {"cpu": 48, "memory": 384 * 2**30, "nvidia.com/gpu": 4},
     "m7i.2xlarge": {"cpu": 8, "memory": 32 * 2**30},
 }
-"""What an instance type of AWS has."""
+"""What a machine of that type has; a MachineSet of vSphere says it itself."""
 RESERVED: Quantities = {"cpu": 1, "memory": 3 * 2**30}
 """What the kubelet and the daemons of a node keep of it."""
 
@@ -61,11 +64,13 @@ class ClusterQueue:
     @classmethod
     def of(cls, document: Document) -> ClusterQueue:
         """From its manifest."""
-        (group,) = document["spec"]["resourceGroups"]
+        groups = document["spec"]["resourceGroups"]
+        if len(groups) != 1:
+            raise ValueError(f"ClusterQueue {document['metadata']['name']} has {len(groups)} resourceGroups")
         return cls(
             {
                 flavor["name"]: {item["name"]: quantity(item["nominalQuota"]) for item in flavor["resources"]}
-                for flavor in group["flavors"]
+                for flavor in groups[0]["flavors"]
             }
         )
 
@@ -164,7 +169,13 @@ class Machine:
 
 def machines(tree: Tree) -> Iterator[str]:
     """The machines of the overlay take what is to run on them, all of it at once, and none is idle."""
-    park = [machine for item in tree.of("MachineSet") for machine in _machines(item)]
+    park = []
+    for item in tree.of("MachineSet"):
+        size = _size(item["spec"]["template"]["spec"]["providerSpec"]["value"])
+        if isinstance(size, str):
+            yield f"MachineSet {item['metadata']['name']}: {size}"
+            return
+        park += _machines(item, size)
     used: set[str] = set()
     waiting = sorted(_scheduled(tree), key=lambda group: -requests(group).get("cpu", 0.0))
     for group in waiting:
@@ -214,9 +225,18 @@ def _flavored(group: PodGroup, flavor: Document) -> PodGroup:
     )
 
 
-def _machines(item: Document) -> list[Machine]:
+def _size(provider: Document) -> Quantities | str:
+    """What a machine has; a text where that is not known."""
+    if {"numCPUs", "memoryMiB"} <= provider.keys():
+        return {"cpu": float(provider["numCPUs"]), "memory": float(provider["memoryMiB"]) * 2**20}
+    kind = next((str(provider[name]) for name in SIZE_FIELDS if name in provider), None)
+    if kind in MACHINES:
+        return MACHINES[kind]
+    return f"the size of {kind or 'its machines'} is not known: add it to MACHINES in {Path(__file__).name}"
+
+
+def _machines(item: Document, size: Quantities) -> list[Machine]:
     template = item["spec"]["template"]["spec"]
-    size = MACHINES[template["providerSpec"]["value"]["instanceType"]]
     return [
         Machine(
             item["metadata"]["name"],
@@ -229,6 +249,8 @@ def _machines(item: Document) -> list[Machine]:
 
 
 def _tolerates(toleration: dict[str, Any], taint: dict[str, Any]) -> bool:
-    if toleration.get("effect") not in (None, taint["effect"]) or toleration["key"] != taint["key"]:
+    if toleration.get("effect") not in (None, taint["effect"]):
+        return False
+    if toleration.get("key", taint["key"]) != taint["key"]:  # none: every key, with the operator Exists
         return False
     return toleration.get("operator") == "Exists" or toleration.get("value") == taint.get("value")

