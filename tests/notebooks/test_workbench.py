@@ -31,10 +31,13 @@ class FakeCluster:
 
     It refuses what names no queue, as OpenShift AI's webhook does. It admits by the dev overlay's quotas, in
     which the standing cluster and a burst's jobs are already; another notebook holds the rest for the first
-    `late` looks. `broken` refuses everything.
+    `late` looks. `broken` refuses everything. `refusal` is a status and message for what is applied,
+    `troubles` statuses of the first looks at the cluster, `hidden` hides Kueue's workloads. Whoever runs the
+    notebook has the rights of the Role zelda-rl-training and no others.
     """
 
-    def __init__(self, late=2, broken=False):
+    def __init__(self, late=2, broken=False, refusal=None, troubles=(), hidden=False):
+        self.refusal, self.troubles, self.hidden = refusal, list(troubles), hidden
         self.applied: dict | None = None
         self.deleted = False
         self.jobs: list[dict] = []
@@ -87,6 +90,11 @@ class FakeCluster:
 
     def apply(self, body):
         document = yaml.safe_load(body)
+        if self.refusal:
+            status, reason = self.refusal
+            if status == 409:
+                self.applied = document  # as an earlier run of the cell left it
+            return status, {"kind": "Status", "code": status, "message": reason}
         if self.broken or any("names no queue" in text for text in queues(Tree([document]))):
             reason = 'denied by an admission webhook: missing required label "kueue.x-k8s.io/queue-name"'
             return 403, {"kind": "Status", "code": 403, "message": reason, "reason": "Forbidden"}
@@ -99,6 +107,8 @@ class FakeCluster:
             self.unauthorised.append(path)
         if path.startswith("/api/jobs") or path == "/api/version":
             return self._job_server(method, path, body)
+        if not granted(method, path):
+            return 403, {"kind": "Status", "code": 403, "message": f"{path} is forbidden"}
         clusters = "/apis/ray.io/v1/namespaces/zelda-rl/rayclusters"
         if path == f"{clusters}/{CLUSTER}":
             if method == "PATCH":
@@ -108,7 +118,12 @@ class FakeCluster:
             if method == "DELETE":
                 self.deleted = True
                 return 200, {"kind": "Status"}
+            if self.troubles:
+                status = self.troubles.pop(0)
+                return status, {"kind": "Status", "code": status}
             return 200, self.cluster()
+        if self.hidden and path.endswith("/workloads"):
+            return 403, {"kind": "Status", "code": 403}
         if path == "/apis/kueue.x-k8s.io/v1beta1/namespaces/zelda-rl/workloads":
             return 200, {"items": self.workloads()}
         return self._listing(path, clusters)
@@ -180,6 +195,21 @@ def dev():
         ]
 
 
+def granted(method, path):
+    """Whether the Role of the manifests grants it; what everybody may ask is not of a namespace."""
+    parts = path.strip("/").split("/")
+    if "namespaces" not in parts:
+        return "httproutes" not in parts
+    group = "" if parts[0] == "api" else parts[1]
+    resource, *name = parts[parts.index("namespaces") + 2 :]
+    verb = {"PATCH": "patch", "DELETE": "delete", "POST": "create"}.get(method, "get" if name else "list")
+    (role,) = (i for i in dev()[0] if i["kind"] == "Role" and i["metadata"]["name"] == "zelda-rl-training")
+    return any(
+        group in rule["apiGroups"] and resource in rule["resources"] and verb in rule["verbs"]
+        for rule in role["rules"]
+    )
+
+
 def quotas():
     """The dev overlay's queue, with everything in it that may be there but a notebook's cluster."""
     tree = Tree(*dev())
@@ -214,7 +244,7 @@ def play(fake, home, **changed):
     }
     done = subprocess.run(
         [sys.executable, str(script)],
-        env=environment | changed,
+        env={name: value for name, value in (environment | changed).items() if value is not None},
         cwd=home,
         capture_output=True,
         text=True,
@@ -261,6 +291,59 @@ def test_a_refused_cluster_ends_the_notebook_with_the_servers_words(tmp_path):
     assert 'missing required label "kueue.x-k8s.io/queue-name"' in done.stdout
     assert done.stderr.strip().endswith("was not made (404): the API server's answer stands above")
     assert fake.jobs == []
+
+
+@pytest.mark.slow
+def test_an_api_server_that_is_late_is_waited_for_and_what_it_hides_is_said(tmp_path):
+    fake = FakeCluster(late=1, troubles=[429, 503, 500], hidden=True)
+    done = play(fake, tmp_path, EPOCHS="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for status in (429, 503, 500):
+        assert f"the API server does not answer: {status} " in done.stdout
+    assert "suspended: what Kueue waits for cannot be read: (403)" in done.stdout
+    assert len(fake.jobs) == 3
+
+
+@pytest.mark.slow
+def test_a_token_that_runs_out_while_waiting_ends_in_one_line(tmp_path):
+    done = play(FakeCluster(troubles=[401]), tmp_path)
+    assert done.returncode != 0
+    assert "zelda-workbench cannot be read (401 Unauthorized): log in again" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_quota_of_the_namespace_that_is_used_up_is_said_in_the_servers_words(tmp_path):
+    fake = FakeCluster(
+        refusal=(403, "rayclusters is forbidden: exceeded quota: clusters, used: 1, limited: 1")
+    )
+    done = play(fake, tmp_path)
+    assert done.returncode != 0
+    assert "exceeded quota: clusters" in done.stdout
+    assert "was not made (404)" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_cluster_of_that_name_that_is_there_is_gone_on_with_and_that_is_said(tmp_path):
+    fake = FakeCluster(late=0, refusal=(409, "conflict"))
+    done = play(fake, tmp_path, EPOCHS="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "A RayCluster with this name already exists" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"JUDGES": "oracle"}, "JUDGES=oracle: one of embedded, direct, gateway"),
+        ({"OPENSHIFT_TOKEN": None}, "set OPENSHIFT_TOKEN in the environment"),
+    ],
+)
+def test_a_wrong_choice_is_one_line(changed, said, tmp_path):
+    fake = FakeCluster()
+    done = play(fake, tmp_path, **changed)
+    assert done.returncode != 0
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.long
