@@ -1,6 +1,7 @@
 """Wake-ups over a real NATS server."""
 
 import asyncio
+import contextlib
 
 import pytest
 from prometheus_client import REGISTRY
@@ -95,3 +96,37 @@ async def test_a_listener_waits_out_a_restart(tmp_path):
         assert heard.is_set()
         stop.set()
         await asyncio.wait_for(task, 30)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"INFO []\r\n",
+        b"INFO {\r\n",
+        b"",
+        b"x" * 3_000_000,
+        b"-ERR 'no'\r\n",
+    ],
+)
+async def test_another_program_on_the_port_is_waited_out(said):
+    async def serve(reader, writer):
+        writer.write(said)
+        with contextlib.suppress(OSError):
+            await writer.drain()
+        writer.close()
+
+    async def on_job(job_id):
+        raise AssertionError(job_id)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        settings = FleetSettings(nats_url=url)
+        assert not await bus.announce(settings, "j")
+        stop = asyncio.Event()
+        listening = asyncio.create_task(bus.listen(settings, stop, on_job))
+        await asyncio.sleep(0.3)
+        assert not listening.done()
+        stop.set()
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)

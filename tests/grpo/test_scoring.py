@@ -261,3 +261,11 @@ def test_columns_are_told_for_every_signature(signatures):
 def test_what_cannot_be_called_is_refused_with_the_remedy(signatures, function, said):
     with pytest.raises(UsageError, match=said):
         load_rewards([f"{signatures}:{function}"])
+
+
+@pytest.mark.parametrize("content", ["import sys; sys.exit(3)", "raise RuntimeError('no')", "def f(:"])
+def test_a_module_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cannot_be_imported.py").write_text(content)
+    with pytest.raises(UsageError, match="importing cannot_be_imported failed"):
+        load_rewards(["cannot_be_imported:f"])

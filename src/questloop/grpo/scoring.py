@@ -251,7 +251,7 @@ def load_function(name: str, option: str) -> Callable[..., Any]:
         raise UsageError(
             f"{option} {name}: {module_name} needs {error.name}, which is not installed"
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the latter of a script without `if __name__ == "__main__"`
         raise UsageError(f"{option} {name}: importing {module_name} failed: {error!r}") from error
     function = getattr(module, attribute, None)
     if not callable(function):
