@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from scripts.manifest_tree import Tree, scraped
 
 ADDRESSES = ("S3_ENDPOINT_URL", "LLM_ENDPOINT", "LLM_GATEWAY_URL")
+ALL_BUT_THE_STORE = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["minio"]}]}
 _INSIDE = re.compile(r"^[^.]+$|\.svc(\.cluster\.local)?$")
 
 
@@ -23,9 +24,14 @@ def network(tree: Tree) -> Iterator[str]:
         or {"ingress", "egress"} & deny.keys()
     ):
         yield "NetworkPolicy default-deny does not deny everything"
-    for need in ("allow-dns", "allow-same-namespace", "allow-api-server", "allow-monitoring"):
+    for need in ("allow-dns", "allow-api-server", "allow-monitoring"):
         if policies.get(need, {}).get("podSelector") != {}:
             yield f"NetworkPolicy {need} is not there for every pod"
+    if policies.get("allow-same-namespace", {}).get("podSelector") != ALL_BUT_THE_STORE:
+        yield "NetworkPolicy allow-same-namespace is not there for every pod but the store"
+    store = policies.get("allow-store", {}).get("ingress", [{}])
+    if [[port["port"] for port in rule.get("ports", [])] for rule in store] != [[9000]]:
+        yield "NetworkPolicy allow-store does not open 9000 alone: other ports of a store ask for no keys"
     dns = policies.get("allow-dns", {}).get("egress", [{}])[0]
     ports = {(port["protocol"], port["port"]) for port in dns.get("ports", [])}
     target = dns.get("to", [{}])[0].get("namespaceSelector", {}).get("matchLabels", {})

@@ -85,6 +85,15 @@ def open_by_default(documents):
     find(documents, "NetworkPolicy", "default-deny")["spec"]["egress"] = [{}]
 
 
+def store_open_to_all(documents):
+    find(documents, "NetworkPolicy", "allow-same-namespace")["spec"]["podSelector"] = {}
+
+
+def filer(documents):
+    ports = find(documents, "NetworkPolicy", "allow-store")["spec"]["ingress"][0]["ports"]
+    ports.append({"protocol": "TCP", "port": 8888})
+
+
 def unscraped(documents):
     find(documents, "NetworkPolicy", "allow-monitoring")["spec"]["ingress"][0]["ports"].pop()
 
@@ -214,6 +223,8 @@ def late_volume(documents):
         (home, "/home/questloop is not an emptyDir"),
         (dns_port, "UDP and TCP 5353"),
         (open_by_default, "does not deny everything"),
+        (store_open_to_all, "not there for every pod but the store"),
+        (filer, "does not open 9000 alone"),
         (unscraped, "does not open 9100"),
         (number, "num-cpus is not a string"),
         (no_least, "wants minReplicas"),
