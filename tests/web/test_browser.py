@@ -20,6 +20,7 @@ from questloop.storage.commit import commit_stage, to_json
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import open_store
 from questloop.web.app import build_app
+from questloop.web.setup_pages import read_notes
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -33,7 +34,10 @@ FLAGS = [
     "--disable-sync",
 ]
 PATIENCE_MS = 180_000  # a busy machine is no fault
-VIEWS = ["/", "/map", "/segments", "/episodes", "/archive", "/planner", "/judges", "/label", "/nothing"]
+VIEWS = [
+    "/", "/curves", "/map", "/segments", "/episodes", "/archive", "/planner", "/judges", "/label", "/run",
+    "/nothing",
+]  # fmt: skip
 LOOKS = {
     "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
@@ -125,7 +129,7 @@ def watched(tmp_path_factory, browser):
         with _command(folder, "demo", "--store", str(folder / "store"), "--epochs", "1", **DEMO) as demo:
             page.get_by_text("Epoch 0 plays and learns").wait_for()
             page.locator("#fresh .plot").first.wait_for()  # its curve, before it is finished
-            page.get_by_text("The run is over").wait_for(timeout=2 * PATIENCE_MS)
+            page.get_by_text("The run is over", exact=True).wait_for(timeout=2 * PATIENCE_MS)
             assert demo.wait(120) == 0
         page.get_by_role("region", name="Epochs").get_by_text("12,288").wait_for()
         assert page.evaluate("window.loadedOnce"), "it was followed, not loaded again"
@@ -190,6 +194,68 @@ def test_a_segment_is_played_by_keyboard(watched, look):
         page.get_by_text("points of progress").first.wait_for()  # a judge's reason
 
 
+def test_curves_are_smoothed_zoomed_and_drawn_logarithmically_by_keyboard_and_pointer(watched, look):
+    with look() as page:
+        page.goto(f"{watched}/curves")
+        figure = page.locator('[data-curve="entropy"]')
+        figure.locator("polyline").first.wait_for()
+        drawn = figure.locator("polyline").last.get_attribute("points")
+        page.get_by_role("slider", name="Smoothing").press("Home")
+        assert figure.locator("polyline").last.get_attribute("points") != drawn
+        whole = figure.locator("polyline").last.get_attribute("points").count(",")
+        figure.press("+")
+        page.get_by_role("button", name="Whole run").wait_for()
+        page.wait_for_function(
+            "n => document.querySelector('[data-curve=entropy] polyline').points.length < n",
+            arg=whole,
+        )
+        page.get_by_role("button", name="Whole run").click()
+        page.get_by_role("button", name="Whole run").wait_for(state="hidden")
+        box = figure.locator(".chart").bounding_box()
+        page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 40)
+        page.mouse.up()
+        page.get_by_role("button", name="Whole run").wait_for()
+        page.get_by_label("logarithmic axis").check()
+        _check_accessible(page)
+
+
+def test_the_map_plays_recorded_agents_over_the_tiles_that_were_walked(watched, look):
+    with look() as page:
+        page.goto(f"{watched}/map")
+        page.locator(".rooms canvas").first.wait_for(state="attached")
+        page.locator("svg.trails circle").first.wait_for(state="attached")
+        said = page.locator("[data-said]")
+        before = said.text_content()
+        page.get_by_role("slider", name="Time").press("ArrowRight")
+        assert said.text_content() != before
+        page.get_by_label("tiles walked").uncheck()
+        assert page.locator(".rooms canvas").count() == 0
+        page.get_by_label("Agents").select_option("none")
+        assert page.locator("svg.trails").count() == 0
+
+
+def test_a_finished_run_looks_finished(watched, look):
+    with look() as page:
+        page.goto(watched)
+        page.get_by_text("finished", exact=True).wait_for()
+        assert not page.get_by_text("time left in this stage").is_visible()
+        assert not page.get_by_text("What agents see now").is_visible()
+
+
+def test_notes_are_written_with_the_token(store, look):
+    settings = load(flags={"store_url": store.url, "dashboard_token": "secret"})
+    with AppServer(build_app(store, settings)) as server, look() as page:
+        page.goto(f"{server.root_url}/run")
+        page.get_by_label("What is this run about?").fill("learning rate halved")
+        page.get_by_label("Token").fill("secret")
+        page.get_by_role("button", name="Keep").click()
+        page.get_by_text("Kept.").wait_for()
+        _check_accessible(page)
+    assert read_notes(store).text == "learning rate halved"
+
+
 def test_the_list_is_filtered_by_its_form(watched, look):
     with look() as page:
         page.goto(f"{watched}/segments")
@@ -234,11 +300,11 @@ def test_a_page_follows_a_dashboard_that_comes_back(judged, browser):
     page.set_default_timeout(PATIENCE_MS)
     with AppServer(build_app(open_store(str(judged)), settings), port) as server:
         page.goto(server.root_url)
-        page.get_by_text("live", exact=True).wait_for()
+        page.get_by_text("connected", exact=True).wait_for()
         # The stream that is open does not hold the server up.
     page.get_by_text("not connected, trying again").wait_for()
     with AppServer(build_app(open_store(str(judged)), settings), port):
-        page.get_by_text("live", exact=True).wait_for()
+        page.get_by_text("connected", exact=True).wait_for()
         page.close()
 
 

@@ -22,8 +22,8 @@ def test_trails_are_the_recorded_places_of_different_agents(store):
 
 def test_tiles_are_summed_over_the_epochs_or_shown_of_one(store):
     info = RunBook(store).info(0, Stage.ROLLOUTS)
-    for epoch, flat in ((1, [17, 3, 18, 1]), (2, [17, 4])):
-        commit_stage(store, epoch, Stage.ROLLOUTS, 1, [], info | {"tile_visits": {"0:21": flat}})
+    for epoch, text in ((1, "17 3 18 1"), (2, "17 4")):
+        commit_stage(store, epoch, Stage.ROLLOUTS, 1, [], info | {"tiles": {"0:21": text}})
     pages = client(store)
     assert pages.get("/map/tiles.json").json() == {"0:21": [[17, 7], [18, 1]]}
     assert pages.get("/map/tiles.json?epoch=2").json() == {"0:21": [[17, 4]]}
@@ -55,3 +55,14 @@ def test_agents_that_cannot_be_read_are_none(store):
     for document in (b"", b"[]", b"\xff"):
         store.put(keys.agents(), document)
         assert client(store).get("/agents.json").json()["agents"] == []
+
+
+def test_every_look_at_the_map_searches_on_for_rooms_without_a_picture(store, monkeypatch):
+    monkeypatch.setattr("questloop.web.rooms.LOOKED_AT", 2)
+    monkeypatch.setattr("questloop.web.rooms.LOOKED_AT_LATER", 2)
+    pages = client(store)
+    looks = [pages.get("/map").text.count("no picture yet") for _ in range(7)]
+    assert looks == sorted(looks, reverse=True)
+    whole = client(store)
+    monkeypatch.setattr("questloop.web.rooms.LOOKED_AT", 100)
+    assert whole.get("/map").text.count("no picture yet") == looks[-1]

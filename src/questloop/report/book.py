@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
-from questloop.episodes.retention import retired_epochs
 from questloop.episodes.run import Run, read_run
 from questloop.episodes.segment import EpisodeRecord, Manifest, parse_record
 from questloop.episodes.session import Session, read_sessions
@@ -23,14 +22,14 @@ from questloop.errors import BadDataError
 from questloop.judges.scores import Ranks, ScoreLines, SegmentScores
 from questloop.report import table
 from questloop.storage import keys
-from questloop.storage.commit import committed_epochs, read_commit
+from questloop.storage.commit import Commit, commit_name, epochs_by_document, read_commit
 from questloop.storage.keys import Stage
 from questloop.storage.store import NotFound, Store
 
 FRESH_S = 2.0
 """how old a listing may be"""
 KEPT = 5000
-"""answers kept; the oldest leave"""
+"""answers kept; those that were not asked for longest leave"""
 
 T = TypeVar("T")
 
@@ -69,11 +68,11 @@ class RunBook:
 
     def epochs(self, stage: Stage = Stage.ROLLOUTS) -> tuple[int, ...]:
         """Epochs whose stage is committed, rising."""
-        return self._fresh(("epochs", stage), lambda: committed_epochs(self.store, stage))
+        return self._documents().get(commit_name(stage), ())
 
     def exported(self) -> tuple[int, ...]:
         """Epochs whose segments are still there, rising."""
-        gone = self._fresh("retired", lambda: retired_epochs(self.store))
+        gone = frozenset(self._documents().get("retired.json", ()))
         return tuple(epoch for epoch in self.epochs() if epoch not in gone)
 
     def state(self) -> str:
@@ -82,9 +81,7 @@ class RunBook:
 
     def info(self, epoch: int, stage: Stage) -> dict[str, Any]:
         """What a committed stage reports; empty where it is not committed."""
-        if epoch not in self.epochs(stage):
-            return {}
-        commit = self.once(("commit", epoch, stage), lambda: read_commit(self.store, epoch, stage))
+        commit = self._commit(epoch, stage)
         return dict(commit.info) if commit else {}
 
     def played(self) -> dict[int, dict[str, Any]]:
@@ -102,7 +99,7 @@ class RunBook:
     def rows(self) -> list[table.Row]:
         """The closing table so far."""
         return [
-            self.once(("row", epoch, self._stages(epoch)), partial(table.row, self.store, epoch))
+            self.once(("row", epoch, self._stages(epoch)), partial(self._row, epoch))
             for epoch in self.epochs()
         ]
 
@@ -122,7 +119,7 @@ class RunBook:
         """Ids of the epoch's exported segments."""
         if epoch not in self.exported():
             return ()
-        return self.once(("segments", epoch), lambda: self.reader.list(epoch))
+        return self.once(("segments", epoch), partial(self._segments, epoch))
 
     def manifest(self, segment_id: str) -> Manifest:
         """A segment's manifest; `NotFound` for an id that is none."""
@@ -155,6 +152,23 @@ class RunBook:
         """Whether a milestone followed, by segment, where it is known by now."""
         return self.once(("outcomes", epoch, self.epochs()), lambda: outcomes(self.reader, epoch))
 
+    def _segments(self, epoch: int) -> tuple[str, ...]:
+        commit = self._commit(epoch, Stage.ROLLOUTS)
+        listed = commit.listed if commit else ()
+        return tuple(sorted(key.split("/")[2] for key in listed if key.endswith("/manifest.json")))
+
+    def _commit(self, epoch: int, stage: Stage) -> Commit | None:
+        if epoch not in self.epochs(stage):
+            return None
+        return self.once(("commit", epoch, stage), lambda: read_commit(self.store, epoch, stage))
+
+    def _row(self, epoch: int) -> table.Row:
+        return table.row_of(epoch, *(self.info(epoch, stage) for stage in Stage))
+
+    def _documents(self) -> dict[str, tuple[int, ...]]:
+        """One listing for all that is asked of the pipeline's folder."""
+        return self._fresh("documents", lambda: epochs_by_document(self.store))
+
     def _score_lines(self, epoch: int) -> ScoreLines | None:
         if epoch not in self.epochs(Stage.EVALUATE) or epoch not in self.exported():
             return None
@@ -171,6 +185,7 @@ class RunBook:
         """What `read` gives, read the first time that `name` is asked for."""
         with self._lock:
             if name in self._known:
+                self._known[name] = self._known.pop(name)  # the newest last
                 return self._known[name]  # type: ignore[no-any-return]
         found = read()
         with self._lock:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +11,9 @@ from questloop.report.page_data import Played
 
 MOST_POINTS = 600
 """of a curve on a page; more are drawn as the means of neighbours, and a CSV has all"""
+
+CHUNK = 1000
+"""lines of a CSV that are handed over at once"""
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,10 @@ def as_csv(played: Played) -> Iterator[str]:
     found = series(played)
     steps = sorted({x for each in found.values() for x in each.x})
     values = [dict(zip(each.x, each.y, strict=True)) for each in found.values()]
-    for row in ([f"{x:d}", *(_cell(each.get(x)) for each in values)] for x in [-1, *steps]):
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(["step", *found] if row[0] == "-1" else row)
-        yield line.getvalue()
+    yield ",".join(["step", *found]) + "\n"
+    for start in range(0, len(steps), CHUNK):
+        rows = ([str(x), *(_cell(each.get(x)) for each in values)] for x in steps[start : start + CHUNK])
+        yield "".join(",".join(row) + "\n" for row in rows)
 
 
 def _series(curve: Curve, played: Played, points: list[Mapping[str, Any]]) -> Series:

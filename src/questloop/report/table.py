@@ -86,9 +86,11 @@ def text(name: str, row: Row) -> str:
 
 def row(store: Store, epoch: int) -> Row:
     """One epoch; its rollouts are committed."""
-    played = _info(read_commit(store, epoch, Stage.ROLLOUTS))
-    judged = _info(read_commit(store, epoch, Stage.EVALUATE))
-    learned = _info(read_commit(store, epoch, Stage.REWARD_MODEL))
+    return row_of(epoch, *(_info(read_commit(store, epoch, stage)) for stage in Stage))
+
+
+def row_of(epoch: int, played: dict[str, Any], judged: dict[str, Any], learned: dict[str, Any]) -> Row:
+    """One epoch by what its stages report; empty where one is not committed."""
     reading = learned.get("readings", {}).get(learned.get("reading"), {})
     shares = _milestone_shares(played)
     return Row(

@@ -131,14 +131,28 @@ def remedy(epoch: int) -> str:
 
 def committed_epochs(store: Store, stage: Stage) -> tuple[int, ...]:
     """The epochs whose `stage` is committed, rising."""
-    return epochs_with(store, f"commit-{Stage(stage)}.json")
+    return epochs_with(store, commit_name(stage))
+
+
+def commit_name(stage: Stage) -> str:
+    """The file of a stage's commit in its epoch's folder."""
+    return f"commit-{Stage(stage)}.json"
 
 
 def epochs_with(store: Store, name: str) -> tuple[int, ...]:
     """The epochs that have a document of that name in the pipeline's folder, rising; one listing for all."""
-    parts = (entry.key.split("/")[2:] for entry in store.list(f"{keys.MODELS}/pipeline"))
-    epochs = (keys.parse_epoch(part[0]) for part in parts if part[1:] == [name])
-    return tuple(sorted(epoch for epoch in epochs if epoch is not None))
+    return epochs_by_document(store).get(name, ())
+
+
+def epochs_by_document(store: Store) -> dict[str, tuple[int, ...]]:
+    """The epochs, rising, that have each of the documents in the pipeline's folder, by their names."""
+    found: dict[str, list[int]] = {}
+    for entry in store.list(f"{keys.MODELS}/pipeline"):
+        folder, _, name = entry.key.split("/", 2)[2].partition("/")
+        epoch = keys.parse_epoch(folder)
+        if epoch is not None:
+            found.setdefault(name, []).append(epoch)
+    return {name: tuple(sorted(epochs)) for name, epochs in found.items()}
 
 
 def to_json(document: BaseModel) -> bytes:

@@ -42,7 +42,7 @@ def unseal(data: bytes, model: type[Document]) -> Document:
     digest = fields.pop(DIGEST, None)
     if digest is not None and digest != _digest(fields):
         raise ValueError("it was changed since it was written")
-    return model.model_validate_json(json.dumps(fields))
+    return model.model_validate(fields)
 
 
 def reason_of(error: ValueError) -> str:

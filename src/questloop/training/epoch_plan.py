@@ -99,9 +99,7 @@ class EpochReport:
     milestones: dict[str, int]  # episodes of this epoch that have reached each, by key
     milestone_steps: dict[str, int]  # step of the run by which an episode had first reached each, this epoch
     room_visits: dict[str, int]  # steps spent in every room entered, by `group:room`
-    tile_visits: dict[
-        str, list[int]
-    ]  # by room: metatile (16 * row + column), steps there, the next one's, ...
+    tiles: dict[str, str]  # by room: metatile (16 * row + column), steps on it, the next metatile, ...
     curve: tuple[CurvePoint, ...]  # one per update
 
     losses: dict[str, float]  # means over the updates: policy_loss, vf_loss, entropy, kl, clip_fraction, ...

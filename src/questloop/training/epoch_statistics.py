@@ -130,12 +130,15 @@ class RoomMeter:
         """Steps spent in every room, by `group:room` as in the states' JSON."""
         return _named(self.room_steps)
 
-    def tiles(self) -> dict[str, list[int]]:
-        """Metatiles of every room and the steps spent on each, one after the other."""
-        found: dict[str, list[int]] = {}
+    def tiles(self) -> dict[str, str]:
+        """Metatiles of every room and the steps spent on each, one after the other.
+
+        As text, since a reader of many commits parses a list of thousands of numbers ten times as long.
+        """
+        found: dict[str, list[str]] = {}
         for place, steps in sorted(self.tile_steps.items()):
-            found.setdefault(_name(place >> 8), []).extend((place & 255, steps))
-        return found
+            found.setdefault(_name(place >> 8), []).append(f"{place & 255} {steps}")
+        return {room: " ".join(pairs) for room, pairs in found.items()}
 
     def aims(self) -> dict[str, float] | None:
         """Share of steps with each aim of the guide before them; None without a guide."""
@@ -263,7 +266,7 @@ class EpochTally:
             "milestones": self.rooms.milestone_counts(milestones),
             "milestone_steps": self.milestone_steps,
             "room_visits": self.rooms.visits(),
-            "tile_visits": self.rooms.tiles(),
+            "tiles": self.rooms.tiles(),
             "curve": tuple(self.curve),
             "losses": self.losses.means(),
             "curiosity_mean": self.losses.mean("curiosity_mean"),

@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from questloop.report import page_data
 from questloop.report.book import RunBook
+from questloop.storage.keys import Stage
 from questloop.web.site import Site, png
 
 RECORDED = 12
@@ -31,20 +32,14 @@ def map_pages(site: Site) -> APIRouter:
     @pages.get("/map", response_class=HTMLResponse)
     def the_map() -> HTMLResponse:
         exported = book.exported()
-        trodden = [epoch for epoch, info in book.played().items() if info.get("tile_visits")]
+        trodden = [epoch for epoch, info in book.played().items() if info.get("tiles")]
         return site.draw("map.html", maps=site.rooms.maps(), exported=exported[-1:], trodden=trodden)
 
     @pages.get("/map/tiles.json")
     def tiles(epoch: EpochQuery = None) -> JSONResponse:
         """Steps on every metatile of every room, `[tile, steps, ...]`; of an epoch, or of all."""
-        played = book.played()
-        wanted = [played[epoch]] if epoch in played else [] if epoch is not None else list(played.values())
-        found: dict[str, Counter[int]] = {}
-        for info in wanted:
-            for room, flat in (info.get("tile_visits") or {}).items():
-                pairs = zip(flat[::2], flat[1::2], strict=True)
-                found.setdefault(room, Counter()).update(dict(pairs))
-        return JSONResponse({room: list(count.items()) for room, count in found.items()})
+        epochs = book.epochs() if epoch is None else (epoch,)
+        return JSONResponse(book.once(("tiles", epochs), partial(tiles_of, book, epochs)))
 
     @pages.get("/map/trails.json")
     def trails(epoch: EpochQuery = None) -> JSONResponse:
@@ -92,6 +87,16 @@ def agent_pages(book: RunBook) -> APIRouter:
         return Response(data, media_type="image/png", headers={"Cache-Control": "no-store"})
 
     return pages
+
+
+def tiles_of(book: RunBook, epochs: tuple[int, ...]) -> dict[str, list[tuple[int, int]]]:
+    """Metatiles of every room with the steps on them, summed over these epochs; of those that are known."""
+    found: dict[str, Counter[int]] = {}
+    for epoch in epochs:
+        for room, text in (book.info(epoch, Stage.ROLLOUTS).get("tiles") or {}).items():
+            flat = [int(number) for number in text.split()]
+            found.setdefault(room, Counter()).update(dict(zip(flat[::2], flat[1::2], strict=True)))
+    return {room: list(count.items()) for room, count in found.items()}
 
 
 def recorded(book: RunBook, epoch: int) -> list[dict[str, Any]]:

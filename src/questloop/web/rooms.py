@@ -19,7 +19,9 @@ from questloop.report.images import OVERWORLD, ROOM_HEIGHT, ROOM_WIDTH, Room
 from questloop.settings import GameSettings
 
 LOOKED_AT = 60
-"""segments of an epoch that are searched for pictures of rooms"""
+"""segments that a first look at the map searches for pictures of rooms"""
+LOOKED_AT_LATER = 12
+"""and every later one, while a room has none"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class RoomBook:
         self._book, self._game = book, game
         self._lock = threading.Lock()
         self._pictures: dict[Room, bytes] = {}
-        self._searched: set[int] = set()
+        self._searched: set[str] = set()
 
     def picture(self, room: Room) -> bytes | None:
         """PNG of a room at rest, 160 x 128."""
@@ -79,18 +81,28 @@ class RoomBook:
         ]
 
     def search(self) -> None:
-        """Look through the epochs not searched yet; another page waits for it rather than search too."""
+        """Look through segments not looked at yet; another page waits for it rather than search too.
+
+        Those of the newest epochs that entered a room without a picture come first. In a large run a room may
+        get its picture only with a later look at the map.
+        """
         with self._lock:
             played = self._book.played()
+            wanted = set(page_data.room_visits(played)) - self._pictures.keys()
+            budget = LOOKED_AT_LATER if self._searched else LOOKED_AT
+            segments = page_data.Segments(self._book.store)
             for epoch in reversed(self._book.exported()):
-                if epoch in self._searched:
-                    continue
-                self._searched.add(epoch)
-                wanted = set(page_data.room_visits({epoch: played[epoch]})) - self._pictures.keys()
-                ids = self._book.segments(epoch)
-                chosen = ids[:: max(1, len(ids) // LOOKED_AT)]
-                found = page_data.Segments(self._book.store).room_pictures(chosen, wanted)
+                here = wanted & set(page_data.room_visits({epoch: played[epoch]}))
+                ids = self._book.segments(epoch) if here else ()
+                fresh = [name for name in ids if name not in self._searched]
+                chosen = fresh[:: max(1, len(fresh) // budget)][:budget]
+                self._searched |= set(chosen)
+                found = segments.room_pictures(chosen, here)
                 self._pictures |= {room: self._cropped(data) for room, data in found.items()}
+                wanted -= found.keys()
+                budget -= len(chosen)
+                if not wanted or budget <= 0:
+                    return
 
     @property
     def guide(self) -> Guide | None:

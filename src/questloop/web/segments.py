@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from questloop.episodes.segment import Manifest
 from questloop.judges.scores import SegmentScores
 from questloop.report import page_data
 from questloop.report.book import RunBook
+from questloop.storage.keys import Stage
+
+LATEST = 12
+"""epochs that are searched for takeovers"""
 
 
 class Order(StrEnum):
@@ -60,21 +65,25 @@ class SegmentPages:
     def planned(self, most: int = 12) -> list[Card]:
         """Segments of the newest epoch in which the planner played, of the last hundred."""
         exported = self._book.exported()
-        if not exported or not self._book.played()[exported[-1]].get("planner"):
+        if not exported or not self._book.info(exported[-1], Stage.ROLLOUTS).get("planner"):
             return []
+        newest = exported[-1]
+        return self.cards(self._book.once(("planned", newest, most), partial(self._planned, newest, most)))
+
+    def _planned(self, epoch: int, most: int) -> list[str]:
         found: list[str] = []
-        for name in reversed(self._book.segments(exported[-1])[-100:]):
+        for name in reversed(self._book.segments(epoch)[-100:]):
             modes = Counter(line.get("mode") for line in self._book.reader.load(name).states)
             if set(modes) - {"policy", None}:
                 found.append(name)
             if len(found) == most:
                 break
-        return self.cards(found)
+        return found
 
     def takeovers(self, most: int = 4) -> tuple[int | None, list[dict[str, Any]]]:
-        """The newest epoch with takeovers, and them by outcome with up to `most` of each."""
-        for epoch in reversed(self._book.exported()):
-            if self._book.played()[epoch].get("planner"):
+        """The newest of the latest epochs with takeovers, and them by outcome with up to `most` of each."""
+        for epoch in self._book.exported()[: -LATEST - 1 : -1]:
+            if self._book.info(epoch, Stage.ROLLOUTS).get("planner"):
                 kinds = page_data.takeovers(self._book.episodes(epoch), most)
                 if kinds:
                     return epoch, kinds

@@ -56,7 +56,7 @@ function showAge() {
   const seconds = progress && progress.updated ? Math.max(0, (Date.now() - Date.parse(progress.updated)) / 1000) : null;
   const running = progress && progress.stage && progress.stage !== "finished";
   if (seconds !== null) put("age", `${duration(seconds)} ago`);
-  const said = !running ? (progress && progress.stage === "finished" ? "the run is over" : "connected") : seconds > SILENT_S ? `nothing heard of the run for ${duration(seconds)}` : "live";
+  const said = !running ? (progress && progress.stage === "finished" ? "finished" : "connected") : seconds > SILENT_S ? `nothing heard of the run for ${duration(seconds)}` : "live";
   if (link.textContent !== said) link.textContent = said;
   for (const here of document.querySelectorAll("[data-silent]")) here.hidden = !(running && seconds > SILENT_S);
 }
