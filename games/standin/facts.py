@@ -5,6 +5,8 @@ Written from public facts, apart from the profile, so that one can be compared w
 
 from __future__ import annotations
 
+from functools import cache
+
 OVERWORLD, SUBROSIA, MAKU_TREE, INDOORS, DUNGEON, SIDE = range(6)
 MODES = ("overworld", "subrosia", "maku tree", "indoors", "dungeon", "side-scrolling")
 GROUP_OF_MODE = (0, 1, 2, 3, 4, 6)
@@ -111,6 +113,7 @@ STRIPS = (0x00, 0xC3, 0x03, 0xC0, 0x00, 0xC3, 0xC3, 0x00, 0x00, 0xC3, 0x03, 0xC0
 """Collision bytes 10-1F: which of eight strips of two pixels are solid; columns, from 18 on rows."""
 
 
+@cache
 def kind_of(mode: int, tile: int) -> str:
     """What a metatile is; empty where no table names it."""
     return next((kind for kind, tiles in TILES[mode].items() if tile in tiles), "")

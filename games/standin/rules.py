@@ -113,19 +113,24 @@ class Rules:
         return not hazard and not facts.passable(self.collisions[below[0]][below[1]])
 
 
-def shortest(rules: Rules, start: Place, goals: Collection[Place]) -> int | None:
-    """Steps of a shortest walk, by breadth first (every step costs one: Dijkstra's algorithm)."""
-    distance, waiting = {start: 0}, deque([start])
+def distances(rules: Rules, start: Place) -> dict[Place, int]:
+    """Steps of a shortest walk to every place that one leads to, by breadth first (every step costs one:
+    Dijkstra's algorithm)."""
+    found, waiting = {start: 0}, deque([start])
     while waiting:
         place = waiting.popleft()
-        if place in goals:
-            return distance[place]
         for way in WAYS:
             target = rules.step(place, way)
-            if target is not None and target not in distance:
-                distance[target] = distance[place] + 1
+            if target is not None and target not in found:
+                found[target] = found[place] + 1
                 waiting.append(target)
-    return None
+    return found
+
+
+def shortest(rules: Rules, start: Place, goals: Collection[Place]) -> int | None:
+    """Steps of a shortest walk to one of `goals`; None where none leads there."""
+    found = distances(rules, start)
+    return min((found[goal] for goal in goals if goal in found), default=None)
 
 
 def fewest_pushes(rules: Rules, hero: Place, done) -> int | None:
