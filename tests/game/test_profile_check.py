@@ -122,6 +122,8 @@ BROKEN = {
     "decode fails: ValueError('assignment": {"decode": writing},
     "health for a row that stands alone": decoding(health=lambda found: np.arange(found.n, dtype=np.int32)),
     "items as a view of taps": {"decode": borrowing},
+    "game_over whatever the bytes are": decoding(game_over=True),
+    "dying whatever": decoding(dying=True),
     "gives y as uint8, not int32": decoding(y=lambda found: np.zeros(found.n, np.uint8)),
     "NoneType": {"decode": lambda taps: None},
     "group from 256": decoding(group=256),

@@ -52,6 +52,8 @@ RANGES: dict[str, tuple[int, int]] = {
 }
 """What tables are indexed by; `game.columns` has the meaning of each."""
 
+_ENDS = ("game_over", "dying")
+
 
 def faults(profile: Profile) -> list[str]:
     """Everything that is wrong with `profile`, a line each; empty: nothing is."""
@@ -248,6 +250,8 @@ def _column(name: str, array: Any, rows: Bytes) -> Iterator[str]:
     elif name in RANGES and not _within(array, *RANGES[name]):
         low, high = RANGES[name]
         yield f"decode gives {name} from {array.min()} to {array.max()}; it is {low} to {high}"
+    elif name in _ENDS and array.all():
+        yield f"decode gives {name} whatever the bytes are, so that no game is ever played"
 
 
 def _within(array: Any, low: int, high: int) -> bool:

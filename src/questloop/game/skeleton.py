@@ -46,8 +46,7 @@ PROFILE = Profile(
     layout=LAYOUT,
     decode=decode,
     milestones=(
-        Milestone("begun", "Began to play", (at_least("playing", 1),)),
-        # Milestone("second_room", "Came to room 2", (equals("room", 2), at_least("playing", 1))),
+        Milestone("second_room", "Came to room 2", (equals("room", 2), at_least("playing", 1))),
     ),
     sanity=Sanity(maps={{0: (16, 16)}}, ranges=(ByteRange("playing", 0, 1),)),
     room_top=0,  # first pixel row of the room on the screen; above it stands the status bar
