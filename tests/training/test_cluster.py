@@ -4,8 +4,11 @@ import os
 import sys
 
 import pytest
+import ray
 
-from questloop.training.cluster import quiet_stderr
+from questloop.errors import UnavailableError
+from questloop.settings import TrainingSettings
+from questloop.training.cluster import quiet_stderr, start_local, start_ray
 
 
 def test_progress_is_seen_while_rays_core_is_kept_quiet(capfd):
@@ -24,3 +27,27 @@ def test_what_the_core_said_is_shown_where_it_failed(capfd):
     with pytest.raises(ValueError, match="broken"), quiet_stderr():
         fail()
     assert capfd.readouterr().err == "why\n"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:99999", "ray://127.0.0.1:99999", f"{'x' * 70}.example:6379", "ray://é..x:1", ":6379"],
+)
+def test_an_address_that_is_none_is_one_line(address):
+    with pytest.raises(UnavailableError, match=r"^RAY_ADDRESS=.*unset it$") as refused:
+        start_ray(TrainingSettings(ray_address=address))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "error", [Exception("The current node timed out during startup.\nMore."), Exception()]
+)
+def test_ray_that_does_not_start_is_one_line(monkeypatch, error):
+    """Its core raises bare exceptions on a machine that is too busy; a patch, since none is at hand to order."""
+
+    def init(**_):
+        raise error
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(UnavailableError, match=r"^Ray did not start here: \w+.*; look at free memory"):
+        start_local(1)

@@ -108,8 +108,8 @@ def _join(address: str) -> None:
     _knock(address)
     try:
         ray.init(address=address, runtime_env={"env_vars": _WORKER_ENV}, log_to_driver=False)
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-        raise UnavailableError(f"RAY_ADDRESS={address}: {str(error).splitlines()[0]}") from None
+    except Exception as error:  # Ray raises bare ones too, such as that a node timed out
+        raise UnavailableError(f"RAY_ADDRESS={address}: {_line(error)}") from None
 
 
 def _knock(address: str) -> None:
@@ -119,10 +119,9 @@ def _knock(address: str) -> None:
         return
     try:
         socket.create_connection((host, int(port)), timeout=_KNOCK_S).close()
-    except OSError as error:
-        raise UnavailableError(
-            f"RAY_ADDRESS={address}: {error.strerror or error}; start a head there, or unset it"
-        ) from None
+    except (OSError, OverflowError, UnicodeError) as error:  # the latter two: no port, no name
+        why = getattr(error, "strerror", None) or error
+        raise UnavailableError(f"RAY_ADDRESS={address}: {why}; start a head there, or unset it") from None
 
 
 def _start(settings: TrainingSettings) -> None:
@@ -147,11 +146,15 @@ def start_local(runners: int) -> None:
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # as above
         raise UnavailableError(
-            f"Ray did not start here: {str(error).splitlines()[0]}; look at free memory, at /dev/shm and at "
+            f"Ray did not start here: {_line(error)}; look at free memory, at /dev/shm and at "
             f"{folder or f'{tempfile.gettempdir()}/ray'}/session_latest/logs"
         ) from None
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def ray_folder() -> str | None:
