@@ -43,7 +43,7 @@ def test_an_address_that_is_none_is_one_line(address):
     "error", [Exception("The current node timed out during startup.\nMore."), Exception()]
 )
 def test_ray_that_does_not_start_is_one_line(monkeypatch, error):
-    """Its core raises bare exceptions on a machine that is too busy; a patch, since none is at hand to order."""
+    """It raises bare exceptions on a machine that is too busy: a patch, since none is so to order."""
 
     def init(**_):
         raise error
