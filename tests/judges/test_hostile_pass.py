@@ -31,6 +31,7 @@ from questloop.llm.client import ChatClient
 from questloop.llm.reply import ChatFailure
 from questloop.llm.retry import RetryPolicy
 from questloop.llm.structured import ParseFailure
+from questloop.serving.server import LocalServer
 from questloop.settings import JudgeSettings, LLMSettings
 from questloop.storage import keys
 from questloop.storage.store import open_store
@@ -356,3 +357,22 @@ async def test_seeds_are_distinct_in_the_requests(tmp_path):
     for body in server.bodies:
         by_prompt.setdefault(json.dumps(body["messages"]), []).append(body["seed"])
     assert all(sorted(set(seeds)) == [1, 2, 3] for seeds in by_prompt.values())
+
+
+async def test_a_segment_that_no_model_reads_has_a_way_out_that_the_error_names(tmp_path):
+    """The rule-based judges read every segment, and score the whole epoch."""
+    store, played = open_store(str(tmp_path)), world(episodes=1, segments=3)
+
+    def script(body, index, attempt):
+        return Act.PROSE if place(body) == 1 else Act.GOOD
+
+    async with hostile(script, answer) as server:
+        for _ in range(2):
+            said = await left_open(store, played, server)
+            assert said.startswith("1 of 3 segments got no score of any judge")
+    assert "`LLM_BACKEND=embedded questloop evaluate --epoch 0 --restart`" in said
+    with LocalServer() as embedded:
+        async with ChatClient(LLMSettings(llm_backend="embedded"), embedded.url) as client:
+            judging = JudgePass(store, 0, client, JudgeSettings(), announce=lambda _: None, restart=True)
+            await judging.run(infos(played), played.__getitem__)
+    assert all(line.weighted is not None for line in read_scores(store, 0))

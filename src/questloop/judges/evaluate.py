@@ -103,7 +103,7 @@ class JudgePass(BasePass):
             self.announce(_plan(runners, sample, len(chosen), available, self.settings.judge_votes))
             await run_lanes(runners, prepared, self.progress)
         if self.keep:
-            _require_scores(runners, chosen)
+            _require_scores(runners, chosen, self.epoch)
 
     def _write(self, scores: Sequence[SegmentScores], summary: Summary) -> tuple[StoredObject, ...]:
         if summary.alpha is not None:
@@ -120,7 +120,7 @@ def _combined(info: SegmentInfo, epoch: int, runners: Sequence[JudgeRunner]) -> 
     return combine(info.segment_id, info.episode_id, epoch, answers)
 
 
-def _require_scores(runners: Sequence[JudgeRunner], chosen: Sequence[SegmentInfo]) -> None:
+def _require_scores(runners: Sequence[JudgeRunner], chosen: Sequence[SegmentInfo], epoch: int) -> None:
     """Leave the pass open where a judge gave no score at all, or a segment got none of any judge."""
     for runner in runners:
         runner.require_a_score()
@@ -135,7 +135,9 @@ def _require_scores(runners: Sequence[JudgeRunner], chosen: Sequence[SegmentInfo
         )
         raise UnavailableError(
             f"{len(bare)} of {len(chosen)} segments got no score of any judge, {bare[0]} for "
-            f"{', '.join(reasons)}; what was judged is kept, the same command asks for the rest"
+            f"{', '.join(reasons)}; what was judged is kept, the same command asks for the rest; where no "
+            f"model reads it, `LLM_BACKEND=embedded questloop evaluate --epoch {epoch} --restart` has the "
+            "rule-based judges score the whole epoch"
         )
 
 
