@@ -34,6 +34,7 @@ def cluster():
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = str(ROOT / "src")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT"] = "300"  # a busy machine
     cluster = Cluster(
         initialize_head=True,
         head_node_args={
