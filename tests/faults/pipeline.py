@@ -209,9 +209,10 @@ def facts(store: Store, epochs: int = EPOCHS) -> dict[int, Any]:
 
 def names(store: Store) -> list[str]:
     """Every key of a finished run, without what counts its writers."""
+    of_writers = keys.lease_prefix(), keys.sessions_prefix(), keys.progress()
     kept = []
     for entry in store.list():
-        if not entry.key.startswith((keys.lease_prefix(), keys.progress())):
+        if not entry.key.startswith(of_writers):
             kept.append("/".join(part.rsplit("-f", 1)[0] for part in entry.key.split("/")))
     return sorted(kept)
 
