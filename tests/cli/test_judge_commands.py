@@ -3,6 +3,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -70,3 +72,24 @@ def test_doctor_names_the_judges_and_what_is_wrong_with_them(monkeypatch):
     assert found["judge state"]["ok"]
     assert "set LLM_MODEL_PUZZLE to one of" in found["judge puzzle"]["detail"]
     assert "cannot connect" in judge_checks()["judge state"]["detail"]
+
+
+class WithoutModels(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(b'{"object": "list", "data": []}')
+
+    def log_message(self, *_):
+        pass
+
+
+def test_doctor_says_so_where_a_server_offers_no_model(monkeypatch):
+    monkeypatch.setattr(doctor, "CHECKS", [check for check in doctor.CHECKS if check[0] == "judges"])
+    with ThreadingHTTPServer(("127.0.0.1", 0), WithoutModels) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("LLM_ENDPOINT", f"http://127.0.0.1:{server.server_port}/v1")
+        found = judge_checks()
+        server.shutdown()
+    assert found["judge state"]["detail"].endswith("the server lists no models: load one there")

@@ -1,7 +1,10 @@
 """ROM files: each kind of bad file is one clear line."""
 
+import gzip
 import hashlib
+import io
 import os
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,3 +104,27 @@ def test_what_the_emulator_refuses_is_one_line(toy_rom):
     with pytest.raises(BadDataError, match="the emulator does not take it") as error:
         Emulator(odd, mossgrove.LAYOUT)
     assert "\n" not in str(error.value)
+
+
+def test_a_packed_rom_is_called_so(tmp_path):
+    """As they are downloaded."""
+    rom = Rom.load().data
+    for number, (name, data) in enumerate(
+        [
+            ("zip", zipped(rom)),
+            ("gzip", gzip.compress(rom)),
+            ("7z", b"7z\xbc\xaf\x27\x1c" + rom),
+            ("rar", b"Rar!\x1a\x07\x01\x00" + rom),
+        ]
+    ):
+        path = tmp_path / f"{number}.gbc"
+        path.write_bytes(data)
+        with pytest.raises(BadDataError, match=f"is a {name} archive: unpack it"):
+            Rom.load(path)
+
+
+def zipped(data):
+    into = io.BytesIO()
+    with zipfile.ZipFile(into, "w") as archive:
+        archive.writestr("game.gbc", data)
+    return into.getvalue()

@@ -108,9 +108,9 @@ def check_judges(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
         if route.model in offered:
             return DoctorCheck(f"judge {judge.name}", True, detail)
         setting = f"LLM_MODEL_{judge.name.upper()}"
-        return DoctorCheck(
-            f"judge {judge.name}", False, f"no {detail}; set {setting} to one of {', '.join(offered)}"
-        )
+        named = f"set {setting} to one of {', '.join(offered)}"
+        mend = named if offered else "the server lists no models: load one there"
+        return DoctorCheck(f"judge {judge.name}", False, f"no {detail}; {mend}")
 
     if settings.llm.backend is LLMBackend.EMBEDDED:
         yield DoctorCheck("judges", True, "rule-based, embedded")

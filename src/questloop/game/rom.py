@@ -21,6 +21,8 @@ _OTHER_TYPES = {
     0x0B: "MMM01", 0x0C: "MMM01", 0x0D: "MMM01", 0x20: "MBC6", 0x22: "MBC7", 0xFC: "Pocket Camera",
     0xFD: "TAMA5", 0xFE: "HuC3", 0xFF: "HuC1",
 }  # fmt: skip
+_PACKED = {"zip": b"PK\x03\x04", "gzip": b"\x1f\x8b\x08", "7z": b"7z\xbc\xaf\x27\x1c", "rar": b"Rar!\x1a\x07"}
+"""what archives begin with"""
 _REMEDY = "dump the cartridge again, or set ROM_PATH to another file"
 
 
@@ -80,6 +82,11 @@ def _read(path: Path) -> bytes:
 
 
 def _check(path: Path, data: bytes) -> None:
+    packed = next((name for name, sign in _PACKED.items() if data.startswith(sign)), None)
+    if packed:
+        raise BadDataError(
+            f"ROM {path} is a {packed} archive: unpack it, and set ROM_PATH to the .gbc file in it"
+        )
     if len(data) < _SMALLEST:
         raise BadDataError(f"ROM {path} is cut off: {len(data)} bytes, at least {_SMALLEST}; {_REMEDY}")
     if len(data) > _LARGEST:
