@@ -30,6 +30,25 @@ def test_what_a_stage_logs_says_which_run_epoch_and_stage(tmp_path):
     assert "epoch" not in between
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_stage_is_named_once(tmp_path, monkeypatch, terminal):
+    """By its bar where there is a terminal, by a line otherwise."""
+    out = io.StringIO()
+    monkeypatch.setattr("questloop.pipeline.display.Console", lambda **_: Console(
+        file=out, force_terminal=terminal, color_system=None, width=100))  # fmt: skip
+    with open_context(load(flags={"store_url": str(tmp_path)})) as context:
+        display = Display(context)
+        with display.stage(3, Stage.EVALUATE):
+            pass
+        with display.work("report", "parts"):
+            pass
+    lines = [line.split("\r")[-1] for line in out.getvalue().splitlines()]
+    for title in ("epoch 3 judge", "report"):
+        bare, bars = ([line for line in lines if title in line and ("starting" in line) == bar]
+                      for bar in (False, True))  # fmt: skip
+        assert (len(bare), bool(bars)) == ((0, True) if terminal else (1, False))
+
+
 def row(epoch, **figures):
     return Row(
         **{

@@ -92,7 +92,8 @@ def show(place: JobPlace = None, job: JobOption = None, as_json: JsonOption = Fa
     for name, value in job_values(found).items():
         if value not in (None, {}, []):
             print(f"{name:20} {plain(str(value))}")
-    _show_attempts(attempts)
+    if attempts:
+        _show_attempts(attempts)
     _show_events(events)
 
 

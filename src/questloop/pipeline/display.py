@@ -40,7 +40,7 @@ class Display:
         Lines logged inside carry epoch and stage.
         """
         title = f"epoch {epoch} {_TITLES[stage]}"
-        self.say(title)
+        self._begin(title)
         try:
             with (
                 logs.context(epoch=epoch, stage=stage.value),
@@ -54,7 +54,7 @@ class Display:
     @contextmanager
     def work(self, title: str, unit: str) -> Iterator[Tell]:
         """Show what belongs to no stage while it runs."""
-        self.say(title)
+        self._begin(title)
         with stage_progress(title, unit, self._console) as tell:
             yield tell
 
@@ -71,6 +71,10 @@ class Display:
     def say(self, text: str) -> None:
         """A line for a person."""
         self._console.print(text)
+
+    def _begin(self, title: str) -> None:
+        if not self._console.is_terminal:  # where there is one, the bar bears the title
+            self.say(title)
 
     def update(
         self,

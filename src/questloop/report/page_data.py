@@ -52,7 +52,7 @@ class Segments:
             self._look(self._reader.load(segment_id), wanted, found)
         return found
 
-    def best_and_worst(self, epochs: Iterable[int]) -> list[dict[str, Any]]:
+    def best_and_worst(self, epochs: Iterable[int], titles: Mapping[str, str]) -> list[dict[str, Any]]:
         """The segments with the highest and the lowest scores of the newest judged epoch, best first."""
         newest = max(set(epochs) - retired_epochs(self._store), default=None)
         if newest is None:
@@ -62,9 +62,9 @@ class Segments:
         places = list(enumerate(ranked, 1))
         shown = [(f"Best segment of epoch {newest}", *item) for item in places[:EACH]]
         shown += [(f"Worst segment of epoch {newest}", *item) for item in places[EACH:][-EACH:]]
-        return [self._card(title, f"{place} of {len(ranked)}", line) for title, place, line in shown]
+        return [self._card(title, f"{place} of {len(ranked)}", line, titles) for title, place, line in shown]
 
-    def _card(self, title: str, place: str, line: SegmentScores) -> dict[str, Any]:
+    def _card(self, title: str, place: str, line: SegmentScores, titles: Mapping[str, str]) -> dict[str, Any]:
         view = self._reader.load(line.segment_id)
         strip = images.filmstrip(frames(view))
         return {
@@ -73,7 +73,7 @@ class Segments:
             "segment_id": line.segment_id,
             "weighted": number(line.weighted),
             "earned": number(view.manifest.raw_return),
-            "milestones": ", ".join(view.manifest.milestones),
+            "milestones": ", ".join(titles.get(key, key) for key in view.manifest.milestones),
             "image": _base64(strip) if strip else "",
             "criteria": [(name, value, number(value)) for name, value in line.criteria.items()],
             "judges": [

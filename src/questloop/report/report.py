@@ -68,7 +68,7 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
     model = _info(store, learned[-1], Stage.REWARD_MODEL) if learned else None
     titles = {milestone.key: milestone.title for milestone in profile.milestones}
     milestones = [(titles.get(name, name), counts) for name, counts in page_data.milestones(played)]
-    best_and_worst = segments.best_and_worst(set(judged) - gone)
+    best_and_worst = segments.best_and_worst(set(judged) - gone, titles)
     tell(3, _PARTS)
     page: str = _template().render(
         run=run,
