@@ -106,7 +106,7 @@ def _tiles(rows: list[table.Row], milestones: list[tuple[str, list[int]]]) -> li
     reached = sum(any(counts) for _, counts in milestones)
     start = f"{table.text('milestones_per_episode', first)} in epoch {first.epoch}"
     return [
-        (table.text("milestones_per_episode", last), "milestones per episode in the last epoch", start),
+        (table.text("milestones_per_episode", last), "milestones per episode", start),
         (str(last.unique_rooms), "rooms in the last epoch", f"{first.unique_rooms} in epoch {first.epoch}"),
         (f"{reached} of {len(milestones)}", "milestones", "reached by an episode of the run"),
         (table.text("judge_agreement", last), "judges' agreement", "Krippendorff's alpha; 1 is perfect"),
