@@ -225,7 +225,7 @@ def _certificate(folder):
     return folder / "cert.pem", folder / "key.pem"
 
 
-@pytest.mark.parametrize("act", sorted(GOOD_CONTENT | {Act.TEXT_PLAIN, Act.NO_TYPE}))
+@pytest.mark.parametrize("act", sorted(GOOD_CONTENT | {Act.TEXT_PLAIN, Act.NO_TYPE, Act.CREATED}))
 async def test_every_known_shape_of_an_answer_is_read(act):
     async with hostile(always(act), answer) as server:
         [reply], _ = await ask(server)

@@ -24,6 +24,7 @@ class Act(StrEnum):
     BUSY_UNDER_200 = "busy_under_200"  # an overload under a good status, then good
     TEXT_PLAIN = "text_plain"  # JSON that calls itself text
     NO_TYPE = "no_type"  # JSON without a content type
+    CREATED = "created"  # 201, as some gateways say
     # what asking again mends in time, or another server
     ERROR = "error"
     HANG = "hang"
@@ -211,6 +212,8 @@ class Hostile:
                 return await self._reply(writer, whole, 200, kind="text/plain; charset=utf-8")
             case Act.NO_TYPE:
                 return await self._reply(writer, whole, 200, kind="")
+            case Act.CREATED:
+                return await self._reply(writer, whole, 201)
             case Act.LOGIN:
                 return await self._fail(writer, 401, f"Incorrect API key: {self.login.decode()}")
         if act in _BODIES:

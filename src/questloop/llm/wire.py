@@ -46,7 +46,7 @@ _FINAL = "<|channel|>final<|message|>"
 
 def read_document(response: httpx.Response, raw: bytes, url: str) -> dict[str, Any]:
     """The JSON object of a reply; `ChatError` for every other one, with the server's words."""
-    if response.status_code != 200:
+    if not response.is_success:
         raise status_error(response.status_code, raw, url, response.headers)
     try:
         document = json.loads(raw)
