@@ -13,6 +13,7 @@ from benchmarks.planner.trials import trials
 from PIL import Image
 
 from questloop import settings as settings_module
+from questloop.cli import video
 from questloop.env.world import game_world
 from questloop.episodes.png import decode_png
 from questloop.episodes.reader import SegmentReader
@@ -399,3 +400,13 @@ def test_an_epoch_goes_on_where_no_film_can_be_made(store, settings, error, monk
     monkeypatch.setattr(films, "film", film)
     assert films.film_best(store, settings, 1) is None
     assert films.film_best(store, settings, 99) is None  # nothing was played
+
+
+def test_the_list_names_an_episodes_last_milestone_by_its_title(settings, capsys):
+    replay = Replay("r1-e0000-s000-00000", None, *[np.zeros(3000, np.uint8)] * 2, (), 1.5,
+                    EpisodeOutcome.RUNNING, {"sword_1": 9, "met_elder": 4})  # fmt: skip
+    video._print_list([replay, replace(replay, milestones={})], settings, as_json=False)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.split("  ")[-1].strip() == "2 milestones: Took the twig blade"
+    assert "3,000 steps" in first
+    assert second.split("  ")[-1].strip() == "0 milestones"

@@ -73,7 +73,7 @@ def video(
     where, settings, number = _opened(loop_settings(place, store, config), epoch)
     able = films.ranked(read_replays(where, number))
     if list_:
-        _print_list(able, as_json)
+        _print_list(able, settings, as_json)
         return
     with progress_bar("film", "frames") as tell:
         if over_epochs:
@@ -150,7 +150,10 @@ def _chosen(able: list[Replay], episode: str | None, grid: int) -> list[Replay]:
     return found
 
 
-def _print_list(replays: list[Replay], as_json: bool) -> None:
+def _print_list(replays: list[Replay], settings: Settings, as_json: bool) -> None:
+    from questloop.episodes.plain import counted
+    from questloop.report.summary import milestone_titles
+
     if as_json:
         rows = [
             {
@@ -164,6 +167,9 @@ def _print_list(replays: list[Replay], as_json: bool) -> None:
         ]
         print(json.dumps(rows))
         return
+    titles = milestone_titles(settings.game)
     for item in replays:
-        reached = ", ".join(item.milestones) or "-"
-        print(f"{item.episode_id}  {item.raw_return:8.2f}  {item.steps:6} steps  {item.outcome:10} {reached}")
+        last = max(item.milestones, key=lambda name: item.milestones[name], default=None)
+        reached = counted(len(item.milestones), "milestone") + (f": {titles.get(last, last)}" if last else "")
+        line = f"{item.episode_id}  {item.raw_return:8.2f}  {item.steps:6,} steps  {item.outcome.value:10}"
+        print(f"{line}  {reached}")
