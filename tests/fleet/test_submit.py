@@ -142,6 +142,11 @@ def test_a_long_command_is_cut_where_people_read_it(submit, tmp_path, capsys):
     assert len(whole[0]["arguments"][1]) == 100_000
 
 
+def heed_sigint():
+    """What a shell starts in the background, the tests perhaps, ignores SIGINT, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_a_wait_that_is_broken_off_says_that_the_job_goes_on(submit):
     waiting = subprocess.Popen(
@@ -149,14 +154,14 @@ def test_a_wait_that_is_broken_off_says_that_the_job_goes_on(submit):
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")},
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_sigint,
     )
     assert waiting.stderr is not None
     assert waiting.stderr.readline() == "j queued\n"
     time.sleep(0.5)
     waiting.send_signal(signal.SIGINT)
-    said = waiting.stderr.read()
-    waiting.stderr.close()
-    assert waiting.wait() == 130
+    _, said = waiting.communicate(timeout=60)
+    assert waiting.returncode == 130
     assert "questloop fleet logs -f j" in said
     assert "questloop fleet cancel j" in said
     assert "Traceback" not in said
