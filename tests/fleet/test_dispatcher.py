@@ -485,7 +485,9 @@ async def test_a_training_job_s_retry_goes_on_from_its_checkpoint(fleet):
     program.write_text(QUESTLOOP)
     program.chmod(0o755)
     dispatcher = fleet.dispatcher()
-    job_id = submit(fleet.db, kind="grpo", arguments={}, model="m", dataset="d", reward_function="correctness")
+    job_id = submit(
+        fleet.db, kind="grpo", arguments={}, model="m", dataset="d", reward_function="correctness"
+    )
     job = await fleet.until(job_id, JobStatus.COMPLETED, dispatcher=dispatcher, requeue=True)
     assert job.retry_count == 1
     assert (fleet.folder / "logs" / f"{job_id}.log").read_text().endswith("went on from step 7\n")

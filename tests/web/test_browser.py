@@ -211,6 +211,7 @@ def test_curves_are_smoothed_zoomed_and_drawn_logarithmically_by_keyboard_and_po
         )
         page.get_by_role("button", name="Whole run").click()
         page.get_by_role("button", name="Whole run").wait_for(state="hidden")
+        figure.scroll_into_view_if_needed()  # a mouse reaches what is seen
         box = figure.locator(".chart").bounding_box()
         page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 40)
         page.mouse.down()
