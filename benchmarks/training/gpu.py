@@ -39,9 +39,10 @@ from ray.rllib.core.learner.training_data import TrainingData
 
 from questloop.bench.game import RawEmulators, bench_starts
 from questloop.env.world import game_world
+from questloop.machine import machine_cores, machine_memory_mb
 from questloop.settings import Settings, load
 from questloop.storage.store import open_store
-from questloop.training.autoscale import Layout, choose_layout, machine_cores, machine_memory_mb
+from questloop.training.autoscale import Layout, choose_layout
 from questloop.training.cluster import start_local
 from questloop.training.epoch_plan import EpochPlan
 from questloop.training.learner import QuestLearner, as_rllib

@@ -60,7 +60,7 @@ def rllib(seed: int, updates: int) -> float:
     """The same of RLlib, which tells a mean in the updates where episodes ended."""
     from questloop.bench.game import SLOTS, bench_starts
     from questloop.bench.peers import StockRLlib
-    from questloop.training.autoscale import machine_cores
+    from questloop.machine import machine_cores
 
     with StockRLlib(bench_starts(False), machine_cores(), SLOTS, seed=seed) as trainer:
         trainer.run(updates - LAST_UPDATES)

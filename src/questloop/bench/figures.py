@@ -7,11 +7,10 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from questloop.training.autoscale import machine_cores, machine_memory_mb
+from questloop.machine import machine_cores, machine_memory_mb, processor_name
 
 BUSY_LOAD = 0.5
 """Load a core, before the bench starts, above which figures are not to be trusted."""
@@ -107,7 +106,7 @@ def describe_machine() -> dict[str, Any]:
     load = os.getloadavg()[0]
     cores = machine_cores()
     return {
-        "cpu": _cpu_name(),
+        "cpu": processor_name(),
         "cores": cores,
         "memory_mb": round(machine_memory_mb()),
         "load": round(load, 2),
@@ -115,15 +114,6 @@ def describe_machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
     }
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def _version(package: str) -> str | None:

@@ -18,7 +18,7 @@ from questloop.bench.scaling import sampling_rates
 from questloop.bench.waiting import waiting_figures
 from questloop.errors import MissingExtraError
 from questloop.game.start_states import StartStates
-from questloop.training.autoscale import machine_cores
+from questloop.machine import machine_cores
 from questloop.training.cluster import start_local
 
 Say = Callable[[str], None]

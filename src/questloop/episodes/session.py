@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from questloop.errors import BadDataError, message_of
+from questloop.machine import machine_cores, machine_memory_mb, processor_name
 from questloop.redaction import hide, shown
 from questloop.setting_types import Origin
 from questloop.settings import GROUPS, Settings
@@ -53,8 +53,8 @@ class Session(BaseModel):
     settings: tuple[SettingValue, ...]
     versions: dict[str, str]
     machine: dict[str, str | int | None]
-    """`system`, `python`, `processor`, `cores` that this process may use, `memory_mb`, and, of a store in a
-    folder, `disk_free_mb` and `disk_mb`"""
+    """`system`, `python`, `processor`, `cores` that this process may use, `memory_mb` that was free for it,
+    and, of a store in a folder, `disk_free_mb` and `disk_mb`"""
 
 
 class Notes(BaseModel):
@@ -132,25 +132,14 @@ def _versions() -> dict[str, str]:
 
 
 def _machine(url: str) -> dict[str, str | int | None]:
-    pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     facts: dict[str, str | int | None] = {
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_mb": pages // _MB,
+        "processor": processor_name(),
+        "cores": machine_cores(),
+        "memory_mb": round(machine_memory_mb()),
     }
     if not url.startswith("s3://"):
         disk = shutil.disk_usage(folder_path(url))
         facts |= {"disk_free_mb": disk.free // _MB, "disk_mb": disk.total // _MB}
     return facts
-
-
-def _processor() -> str | None:
-    """Its name, as Linux has it; elsewhere its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return platform.machine() or None
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine() or None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from questloop.episodes.cells import SeenCell
 from questloop.game.guide import place_name
 from questloop.game.imagination import imagine
+from questloop.game.profiles import profile_in_force
 from questloop.judges.ahead import waypoints
 from questloop.judges.cells import CellScore
-from questloop.pipeline.judging import profile_in_force
 from questloop.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def imagined_states(
     """
     from questloop.reward_model.preferences import ScoredState  # torch's room: judging does without it
 
-    profile = profile_in_force(settings)
+    profile = profile_in_force(settings.game)
     guide = profile.guide
     known = {milestone.key for milestone in profile.milestones}
     for waypoint in waypoints(guide) if guide is not None else ():

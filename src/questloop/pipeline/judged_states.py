@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from questloop.episodes.cells import read_cells
+from questloop.game.profiles import profile_in_force
 from questloop.grpo.judge_data import JudgedState
 from questloop.judges.ahead import waypoints
 from questloop.judges.cells import CellText, read_book
-from questloop.pipeline.judging import profile_in_force
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.commit import committed_epochs, read_commit
@@ -24,7 +24,7 @@ def judged_states(store: Store, epochs: Sequence[int], settings: Settings) -> li
     score = {line.cell_id: line.score for line in read_book(store, judged[-1]).scores}
     seen = [cell for epoch in epochs for cell in read_cells(store, epoch)]
     shown = [(CellText.of(cell), cell.episode_id) for cell in seen]
-    guide = profile_in_force(settings).guide
+    guide = profile_in_force(settings.game).guide
     if guide is not None:
         ahead = [CellText.ahead(waypoint) for waypoint in waypoints(guide)]
         shown += [(text, text.cell_id) for text in ahead]

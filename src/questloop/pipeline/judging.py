@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 from questloop.episodes.cells import GameCell, read_cells
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
-from questloop.game.profile import Profile
-from questloop.game.profiles import profile_for
-from questloop.game.rom import Rom
+from questloop.game.profiles import profile_in_force
 from questloop.judges.ahead import waypoints
 from questloop.judges.cells import CellBook, CellPass, CellText, read_book
 from questloop.judges.evaluate import JudgePass, JudgePassResult
@@ -38,7 +36,7 @@ def judge_epoch(
     announce: Callable[[str], None] = print,
 ) -> JudgePassResult:
     """One judge pass over an epoch's exported segments by the judges in force; see `JudgePass`."""
-    reader, guide = SegmentReader(store), profile_in_force(settings).guide
+    reader, guide = SegmentReader(store), profile_in_force(settings.game).guide
     text = guide.text if guide is not None else ""
 
     async def ask(client: ChatClient) -> JudgePassResult:
@@ -75,12 +73,6 @@ def judged_before(store: Store, epoch: int) -> CellBook:
         if commit is not None and keys.cell_scores(number) in commit.listed:
             return read_book(store, number)
     return CellBook()
-
-
-def profile_in_force(settings: Settings) -> Profile:
-    """The game's profile with the guide that judges read first, one's own or the profile's, if any."""
-    game = settings.game
-    return profile_for(Rom.load(game.rom_path), game.guide, game.game_profile)
 
 
 def segment_infos(reader: SegmentReader, epoch: int) -> list[SegmentInfo]:

@@ -13,7 +13,7 @@ from questloop.report.plots import Line, line_plot, reliability_plot
 from questloop.storage.keys import Stage
 
 LEARNING = {
-    "return_per_1000_steps": "Reward per 1000 steps",
+    "return_per_1000_steps": "Reward per 1,000 steps",
     "unique_rooms_per_episode": "Rooms entered by an episode",
     "entropy": "Entropy of the policy, nats",
 }

@@ -30,7 +30,7 @@ class Curve:
 
 
 CURVES = (
-    Curve("return_per_1000_steps", "Reward per 1000 steps", "Play", "return_per_1000_steps"),
+    Curve("return_per_1000_steps", "Reward per 1,000 steps", "Play", "return_per_1000_steps"),
     Curve("episode_return", "Return of an episode", "Play", "return_mean"),
     Curve("episode_length", "Steps of an episode", "Play", "episode_length_mean"),
     Curve("unique_rooms_per_episode", "Rooms entered by an episode", "Play", "unique_rooms_per_episode"),
@@ -43,9 +43,9 @@ CURVES = (
     Curve("kl", "KL divergence of an update, nats", "Learning", "losses.kl"),
     Curve("clip_fraction", "Share of steps that were clipped", "Learning", "losses.clip_fraction"),
     Curve("explained_variance", "Explained variance of the critic", "Learning", "losses.explained_variance"),
-    Curve("curiosity_mean", "Curiosity's reward a step", "Reward and speed", "curiosity_mean"),
-    Curve("shaping_mean", "Shaping's reward a step", "Reward and speed", "shaping_mean"),
-    Curve("steps_per_second", "Steps a second", "Reward and speed", "steps_per_second"),
+    Curve("curiosity_mean", "Curiosity's reward per step", "Reward and speed", "curiosity_mean"),
+    Curve("shaping_mean", "Shaping's reward per step", "Reward and speed", "shaping_mean"),
+    Curve("steps_per_second", "Steps per second", "Reward and speed", "steps_per_second"),
 )
 
 

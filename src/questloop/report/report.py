@@ -13,8 +13,7 @@ from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.episodes.run import read_run
 from questloop.errors import UnavailableError
-from questloop.game.profiles import profile_for
-from questloop.game.rom import Rom
+from questloop.game.profiles import profile_in_force
 from questloop.report import charts, page_data, summary, table
 from questloop.settings import Settings
 from questloop.storage import keys
@@ -54,7 +53,7 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
     """The page; `tell` hears of its parts. Raises `BadDataError` where the store holds no run."""
     run = read_run(store)
     tell(0, _PARTS)
-    profile = profile_for(Rom.load(settings.game.rom_path), settings.game.guide, settings.game.game_profile)
+    profile = profile_in_force(settings.game)
     rows = table.rows(store)
     epochs = [row.epoch for row in rows]
     played = {epoch: _info(store, epoch, Stage.ROLLOUTS) for epoch in epochs}

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from questloop.game.profiles import profile_for
-from questloop.game.rom import Rom
+from questloop.game.profiles import profile_in_force
 from questloop.report.table import Row, text
 from questloop.settings import GameSettings
 
 
 def milestone_titles(game: GameSettings) -> dict[str, str]:
     """Titles of the game's milestones by key, in the game's order."""
-    profile = profile_for(Rom.load(game.rom_path), game.guide, game.game_profile)
-    return {milestone.key: milestone.title for milestone in profile.milestones}
+    return {milestone.key: milestone.title for milestone in profile_in_force(game).milestones}
 
 
 def sentences(rows: list[Row], titles: Mapping[str, str]) -> list[str]:

@@ -18,9 +18,10 @@ import torch
 
 import questloop
 from questloop.errors import UnavailableError, UsageError
+from questloop.machine import machine_cores, machine_memory_mb
 from questloop.redaction import shown
 from questloop.settings import TrainingSettings
-from questloop.training.autoscale import Layout, choose_layout, machine_cores, machine_memory_mb
+from questloop.training.autoscale import Layout, choose_layout
 
 _OBJECT_STORE_BYTES = 400 * 2**20
 _KNOCK_S = 5.0

@@ -19,9 +19,9 @@ from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from torch import Tensor
 
 from questloop.errors import BadDataError
+from questloop.machine import machine_cores
 from questloop.rewards.curiosity import Curiosity
 from questloop.training.advantages import Discounts, TrainBatch, Values, finish
-from questloop.training.autoscale import machine_cores
 from questloop.training.checkpoint import Arrays
 from questloop.training.fitting import Descent, Fitter
 from questloop.training.imitation import Demonstration, Imitation, weigh

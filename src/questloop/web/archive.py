@@ -9,8 +9,7 @@ from functools import cached_property
 from questloop.exploration.archive import IndexedCell, read_index
 from questloop.exploration.cells import parse_cell_name
 from questloop.game.profile import Profile
-from questloop.game.profiles import profile_for
-from questloop.game.rom import Rom
+from questloop.game.profiles import profile_in_force
 from questloop.report.book import RunBook
 from questloop.report.images import Room
 from questloop.settings import GameSettings
@@ -77,4 +76,4 @@ class ArchiveBook:
 
     @cached_property
     def _profile(self) -> Profile:
-        return profile_for(Rom.load(self._game.rom_path), self._game.guide, self._game.game_profile)
+        return profile_in_force(self._game)

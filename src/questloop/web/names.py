@@ -8,8 +8,7 @@ from questloop.episodes.plain import counted
 from questloop.errors import QuestloopError
 from questloop.exploration.cells import parse_cell_name
 from questloop.game.profile import Profile
-from questloop.game.profiles import profile_for
-from questloop.game.rom import Rom
+from questloop.game.profiles import profile_in_force
 from questloop.report.page_data import parse_room
 from questloop.settings import GameSettings
 
@@ -48,6 +47,6 @@ class Names:
     @cached_property
     def _profile(self) -> Profile | None:
         try:
-            return profile_for(Rom.load(self._game.rom_path), self._game.guide, self._game.game_profile)
+            return profile_in_force(self._game)
         except QuestloopError:
             return None

@@ -11,8 +11,7 @@ from PIL import Image
 
 from questloop.game.guide import Guide
 from questloop.game.profile import Profile
-from questloop.game.profiles import profile_for
-from questloop.game.rom import Rom
+from questloop.game.profiles import profile_in_force
 from questloop.report import page_data
 from questloop.report.book import RunBook
 from questloop.report.images import OVERWORLD, ROOM_HEIGHT, ROOM_WIDTH, Room
@@ -111,7 +110,7 @@ class RoomBook:
 
     @cached_property
     def _profile(self) -> Profile:
-        return profile_for(Rom.load(self._game.rom_path), self._game.guide, self._game.game_profile)
+        return profile_in_force(self._game)
 
     def _cropped(self, data: bytes) -> bytes:
         top = self._profile.room_top

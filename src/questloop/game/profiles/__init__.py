@@ -16,6 +16,7 @@ from questloop.game.profile import Profile
 from questloop.game.profile_check import faults
 from questloop.game.profiles.named import named_profile
 from questloop.game.rom import Rom
+from questloop.settings import GameSettings
 
 GROUP = "questloop.profiles"
 
@@ -49,6 +50,11 @@ def profile_for(rom: Rom, guide: Path | None = None, named: str | None = None) -
     """
     profile = named_profile(named, profiles()) if named else _known(rom)
     return profile if guide is None else replace(profile, guide=Guide.read(guide))
+
+
+def profile_in_force(game: GameSettings) -> Profile:
+    """The profile that plays the settings' ROM, with the guide that they name."""
+    return profile_for(Rom.load(game.rom_path), game.guide, game.game_profile)
 
 
 def _known(rom: Rom) -> Profile:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from questloop.training.autoscale import machine_cores, machine_memory_mb
+from questloop.machine import machine_cores, machine_memory_mb
 
 GIB = 1 << 30
 MIB = 1 << 20
