@@ -60,6 +60,7 @@ def rewind(store: Store, epoch: int, lease: Lease) -> list[str]:
                 lease.check()
                 store.delete([key])
                 withdrawn.append(key)
+        lease.check()
         store.delete([keys.judge_pass(number)])
     return withdrawn
 
