@@ -73,7 +73,7 @@ def test_a_job_of_two_gpus_trains_in_two_processes(toy, tiny_model):
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(train.__file__).parents[2]), "."])
     environment["CUDA_VISIBLE_DEVICES"] = "GPU-b,GPU-a"
     done = subprocess.run(argv, cwd=toy, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.returncode == 0, done.stderr[-8000:]
     result = json.loads((toy / "output/result.json").read_text())
     assert result["steps"] == 2
     log = [json.loads(line) for line in (toy / "output/metrics.jsonl").read_text().splitlines()]

@@ -66,10 +66,21 @@ def run(argv: Sequence[str]) -> ExitCode:
         plan = check(script, trainer)
         _announce(script, plan)
         try:
-            return _train(script, trainer, plan, stop)
+            code = _train(script, trainer, plan, stop)
         finally:
             for reward in plan.rewards:
                 reward.close()
+    _leave_group()
+    return code
+
+
+def _leave_group() -> None:
+    """Let several processes end together: one that ends while another still talks to it makes that one abort."""
+    import torch.distributed
+
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 def _train(
