@@ -75,7 +75,7 @@ def run(argv: Sequence[str]) -> ExitCode:
 
 
 def _leave_group() -> None:
-    """Let several processes end together: one that ends while another still talks to it makes that one abort."""
+    """Let several processes end together: one that ends early can make another abort."""
     import torch.distributed
 
     if torch.distributed.is_available() and torch.distributed.is_initialized():
