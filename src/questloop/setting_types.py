@@ -105,6 +105,15 @@ class LLMBackend(StrEnum):
     GATEWAY = "gateway"
 
 
+class Shaping(StrEnum):
+    """How a potential is paid: that of the reward model, and that of the guide's aims."""
+
+    PROGRESS = "progress"
+    """what it rises above the highest of the episode, once"""
+    POTENTIAL = "potential"
+    """its discounted change, which leaves the best policy what it is"""
+
+
 class Placement(StrEnum):
     """Which machine a fleet job is put on."""
 

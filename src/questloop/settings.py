@@ -29,6 +29,7 @@ from questloop.setting_types import (
     PathText,
     Placement,
     SettingsGroup,
+    Shaping,
     Sources,
     check_dotenv,
     check_environment,
@@ -121,7 +122,7 @@ class RewardSettings(SettingsGroup):
     reward_dialog: float = Field(0.2, description="first dialog with a text index in an episode")
     reward_revisit: float = Field(-0.001, description="a step onto a tile visited before")
     reward_aim: float = Field(
-        0.5, ge=0, description="a room nearer to the guide's next aim, as a potential; needs AIMS"
+        0.5, ge=0, description="a room nearer to the guide's next aim, paid as SHAPING says; needs AIMS"
     )
     reward_hint: float = Field(
         0.1, ge=0, le=1, description="a hint's target reached, at most 20 per episode; needs HINT_INTERVAL"
@@ -132,7 +133,12 @@ class ExplorationSettings(SettingsGroup):
     """Parts of the agent beyond plain PPO; 0 or off switches a part off."""
 
     rnd_coef: float = Field(0.5, ge=0, description="weight of RND's advantage (the extrinsic one has 1)")
-    shaping_coef: float = Field(1.0, ge=0, description="weight of the reward model's potential shaping")
+    shaping: Shaping = Field(
+        Shaping.PROGRESS,
+        description="how the reward model and the guide's aims pay: progress (a rise above the episode's"
+        " highest, once) or potential (the discounted change)",
+    )
+    shaping_coef: float = Field(1.0, ge=0, description="weight of the reward model's shaping")
     archive_fraction: float = Field(
         0, ge=0, le=1, description="share of episodes that start from the archive"
     )

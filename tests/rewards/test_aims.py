@@ -14,6 +14,7 @@ from questloop.game.profiles import mossgrove
 from questloop.game.rom import Rom
 from questloop.game.walking import ground_of
 from questloop.rewards.aims import NO_AIM, Aims
+from questloop.setting_types import Shaping
 
 PROFILE = mossgrove.PROFILE
 GUIDE = PROFILE.guide
@@ -24,15 +25,15 @@ FRAMES = 4
 class Played:
     """One game under `Aims`, stepped by hand."""
 
-    def __init__(self, gamma: float) -> None:
+    def __init__(self, gamma: float, shaping: Shaping = Shaping.POTENTIAL) -> None:
         self.emulator = Emulator(Rom.load(None), PROFILE.layout)
         self.taps = np.zeros((1, PROFILE.layout.size), np.uint8)
-        self.gamma = gamma
+        self.how = shaping, gamma
         self.aims = self.fresh()
         self.aims.reset(np.array([0]), self.columns())
 
     def fresh(self) -> Aims:
-        return Aims(1, PROFILE, GUIDE, self.gamma, lambda slot: ground_of(self.emulator, PROFILE))
+        return Aims(1, PROFILE, GUIDE, lambda slot: ground_of(self.emulator, PROFILE), *self.how)
 
     def columns(self):
         self.emulator.read(self.taps[0])
@@ -111,8 +112,47 @@ def test_a_game_that_is_over_has_no_potential():
     game.emulator.close()
 
 
-def test_what_is_kept_goes_on_the_same():
-    game = Played(gamma=0.99)
+def test_progress_pays_each_rise_above_the_highest_of_the_episode_once():
+    game = Played(gamma=0.9, shaping=Shaping.PROGRESS)
+    rng = np.random.default_rng(0)
+    for item in walkthrough()[:60]:
+        game.step(item.action, item.frames)
+    first, seen, paid = game.phi, [game.phi], []
+    for _ in range(300):
+        paid.append(game.step(Action(int(rng.choice([1, 2, 3, 4, 5]))), 8))
+        seen.append(game.phi)
+    assert min(paid) == 0 < max(paid)
+    assert sum(paid) == pytest.approx(max(seen) - first, abs=1e-4)
+    game.aims.reset(np.array([0]), game.columns())
+    assert game.step(Action.NOP, 1) == pytest.approx(0, abs=1e-3), "what an episode begins with pays nothing"
+    game.emulator.close()
+
+
+def test_an_episode_that_begins_before_there_is_control_is_not_paid_for_where_it_begins():
+    game = Played(gamma=1.0, shaping=Shaping.PROGRESS)
+    paid = 0.0
+    for item in walkthrough():
+        paid += game.step(item.action, item.frames)
+        if game.columns().has_control[0]:
+            break
+    assert paid == 0
+    game.emulator.close()
+
+
+def test_what_was_kept_before_progress_was_paid_goes_on_from_its_potential():
+    game = Played(gamma=1.0, shaping=Shaping.PROGRESS)
+    for item in walkthrough()[:150]:
+        game.step(item.action, item.frames)
+    old = {"phi": game.aims.state_dict()["phi"]}
+    other = game.fresh()
+    other.load_state_dict(old)
+    assert other.state_dict()["best"] == old["phi"]
+    game.emulator.close()
+
+
+@pytest.mark.parametrize("shaping", Shaping)
+def test_what_is_kept_goes_on_the_same(shaping):
+    game = Played(gamma=0.99, shaping=shaping)
     script = walkthrough()
     for item in script[:150]:
         game.step(item.action, item.frames)

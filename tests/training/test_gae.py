@@ -15,7 +15,7 @@ def column(*values):
     return np.array(values, np.float32)[:, None]
 
 
-def advantages(reward, value, last, boundary, final=None, mask=None, gamma=GAMMA, lam=LAM):
+def advantages(reward, value, last, boundary, final=None, gamma=GAMMA, lam=LAM):
     boundary = np.array(boundary, np.uint8)[:, None]
     return episodic_advantages(
         column(*reward),
@@ -23,7 +23,6 @@ def advantages(reward, value, last, boundary, final=None, mask=None, gamma=GAMMA
         np.array([last], np.float32),
         column(*final) if final else np.zeros_like(column(*reward)),
         boundary,
-        np.ones(boundary.shape, bool) if mask is None else np.array(mask)[:, None],
         gamma,
         lam,
     ).ravel()
@@ -50,21 +49,15 @@ def test_open_end_bootstraps_the_last_value():
     assert advantages([1], [0.5], last=3.0, boundary=[0])[0] == pytest.approx(1 + GAMMA * 3.0 - 0.5)
 
 
-def test_handover_bootstraps_the_next_row_and_cuts_the_sum():
-    got = advantages([1, 5], [0.5, 2.0], last=0.0, boundary=[Boundary.HANDOVER, 0])
-    assert got[0] == pytest.approx(1 + GAMMA * 2.0 - 0.5)
-
-
-def test_planner_steps_have_no_advantage_and_let_none_through():
-    got = advantages(
-        [1, 100, 1], [0, 0, 0], last=0.0, boundary=[Boundary.HANDOVER, 0, 0], mask=[True, False, True]
-    )
-    np.testing.assert_allclose(got, [1, 0, 1])
+def test_at_a_handover_the_episode_goes_on():
+    rewards, values = [1, 5, 2], [0.5, 2.0, 0.3]
+    through = advantages(rewards, values, last=0.7, boundary=[Boundary.HANDOVER, 0, Boundary.HANDOVER])
+    np.testing.assert_array_equal(through, advantages(rewards, values, last=0.7, boundary=[0, 0, 0]))
 
 
 def test_continuing_stream_flows_through_an_episode_end():
     reward, value = column(1, 1), column(0, 0)
-    got = continuing_advantages(reward, value, np.zeros(1, np.float32), np.ones((2, 1), bool), GAMMA, LAM)
+    got = continuing_advantages(reward, value, np.zeros(1, np.float32), GAMMA, LAM)
     np.testing.assert_allclose(got.ravel(), [1 + GAMMA * LAM, 1], rtol=1e-6)
 
 
@@ -74,8 +67,7 @@ def test_equals_a_plain_loop_over_each_slot(seed, steps, slots):
     reward, value, final = (rng.normal(size=(steps, slots)).astype(np.float32) for _ in range(3))
     last = rng.normal(size=slots).astype(np.float32)
     boundary = rng.integers(0, 4, size=(steps, slots)).astype(np.uint8)
-    mask = np.ones((steps, slots), bool)
-    got = episodic_advantages(reward, value, last, final, boundary, mask, GAMMA, LAM)
+    got = episodic_advantages(reward, value, last, final, boundary, GAMMA, LAM)
     for n in range(slots):
         running = 0.0
         for t in reversed(range(steps)):
@@ -83,6 +75,6 @@ def test_equals_a_plain_loop_over_each_slot(seed, steps, slots):
             following = {Boundary.TERMINATED: 0.0, Boundary.TRUNCATED: final[t, n]}.get(
                 boundary[t, n], following
             )
-            delta = reward[t, n] + GAMMA * following - value[t, n]
-            running = delta + (GAMMA * LAM * running if boundary[t, n] == Boundary.NONE else 0.0)
+            over = boundary[t, n] in (Boundary.TERMINATED, Boundary.TRUNCATED)
+            running = reward[t, n] + GAMMA * following - value[t, n] + (not over) * GAMMA * LAM * running
             assert got[t, n] == pytest.approx(running, abs=1e-5)

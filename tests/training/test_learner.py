@@ -97,6 +97,36 @@ def test_advantages_and_targets_are_rllibs_on_the_same_rollout(make_config, make
     np.testing.assert_allclose(batch.advantage, standardise(advantage.ravel()), rtol=1e-3, atol=1e-4)
 
 
+def test_what_a_planner_earns_counts_for_the_step_that_led_to_it(make_config, make_learner):
+    runner, learner = make_learner(make_config())
+    rollout = runner.sample(32, learner.module.get_state()).rollout
+    rollout.mask[10:20, 0] = False
+    rollout.boundary[:20, 0] = 0
+    before = learner.prepare(rollout)
+    rollout.reward[15, 0] += 10
+    after = learner.prepare(rollout)
+    slots = rollout.shape[1]
+    rise = (after.target_ext - before.target_ext).reshape(-1, slots)[:, 0]
+    decay = (learner.config.gamma * learner.config.lambda_) ** np.arange(15, -1, -1)
+    np.testing.assert_allclose(rise[:16], 10 * decay, rtol=1e-3)
+    assert (rise[16:] == 0).all()
+
+
+def test_a_planners_steps_teach_the_critic_and_not_the_policy(make_config, make_learner):
+    runner, learner = make_learner(make_config())
+    rollout = runner.sample(32, learner.module.get_state()).rollout
+    rollout.mask[:] = False
+    policy, critic = (
+        [parameter.detach().clone() for parameter in part.parameters()]
+        for part in (learner.network.policy, learner.network.critic)
+    )
+    learner.update(training_data=TrainingData(batch=as_rllib(learner.prepare(rollout))))
+    assert all(torch.equal(a, b) for a, b in zip(policy, learner.network.policy.parameters(), strict=True))
+    assert not all(
+        torch.equal(a, b) for a, b in zip(critic, learner.network.critic.parameters(), strict=True)
+    )
+
+
 def _rllib_targets(rollout, network, n, config):
     """RLlib computes on one row in which each episode is followed by one artificial bootstrap step."""
 

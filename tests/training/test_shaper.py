@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from questloop.episodes.boundary import Boundary
+from questloop.setting_types import Shaping
 from questloop.training.advantages import Values
 from questloop.training.network import mlp
 from questloop.training.shaper import Shaper, refit_critic
@@ -39,12 +40,13 @@ class Net:
 
 
 def test_the_discounted_sum_over_a_terminated_episode_is_minus_the_first_potential():
-    shaper = Shaper.of(Slope(), coef=0.5)
+    shaper = Shaper.of(Slope(), coef=0.5, form=Shaping.POTENTIAL)
     phi = shaper(np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32))[:, None]
     boundary = np.zeros((8, 1), np.uint8)
     boundary[-1] = Boundary.TERMINATED
     values = Values(phi[:-1], phi[-1], np.zeros((8, 1), np.float32))
-    total = (shaper.rewards(values, boundary, GAMMA)[:, 0] * GAMMA ** np.arange(8)).sum()
+    rewards, _ = shaper.rewards(values, boundary, GAMMA)
+    total = (rewards[:, 0] * GAMMA ** np.arange(8)).sum()
     assert shaper.weight == pytest.approx(0.5 * (2 * 0.9 - 1))
     assert total == pytest.approx(-phi[0, 0], abs=1e-6)
 
@@ -81,12 +83,27 @@ def test_the_critic_moves_by_minus_the_potential_and_its_other_head_stays():
 
 def test_the_learner_refits_once_when_the_potential_changes(make_learner):
     runner, learner = make_learner()
-    learner.set_shaper(Shaper.of(Slope(), coef=1.0))
+    learner.set_shaper(Shaper.of(Slope(), coef=1.0, form=Shaping.POTENTIAL))
     policy = [parameter.detach().clone() for parameter in learner.network.policy.parameters()]
     learner.prepare(runner.sample(32, learner.module.get_state()).rollout)
     assert learner.statistics["refit_residual"] < 0.1
     assert "shaping_mean" in learner.statistics
     assert all(torch.equal(a, b) for a, b in zip(policy, learner.network.policy.parameters(), strict=True))
-    learner.set_shaper(Shaper.of(Slope(), coef=1.0))
+    learner.set_shaper(Shaper.of(Slope(), coef=1.0, form=Shaping.POTENTIAL))
     learner.prepare(runner.sample(32, learner.module.get_state()).rollout)
     assert "refit_residual" not in learner.statistics
+
+
+def test_progress_goes_on_from_rollout_to_rollout_and_anew_with_another_potential(make_learner):
+    runner, learner = make_learner()
+    learner.set_shaper(Shaper.of(Slope(), coef=1.0))
+    rollouts = [runner.sample(32, learner.module.get_state()).rollout for _ in range(2)]
+    batches = [learner.prepare(rollout) for rollout in rollouts]
+    assert all(len(batch) for batch in batches)
+    assert "refit_residual" not in learner.statistics
+    assert learner.statistics["shaping_mean"] >= 0
+    highest = learner._best.copy()
+    learner.prepare(rollouts[1])
+    assert (learner._best >= highest).all()
+    learner.set_shaper(Shaper.of(Slope(-1.0), coef=1.0))
+    assert learner._best is None

@@ -28,6 +28,7 @@ from questloop.game.walking import Ground, ground_of
 from questloop.rewards.aims import AIM_SIZE, Aims
 from questloop.rewards.hints import HINT_SIZE, HintTargets
 from questloop.rewards.total import Rewards
+from questloop.setting_types import Shaping
 from questloop.settings import GameSettings, RewardSettings
 
 
@@ -48,13 +49,14 @@ class GameEnv:
         visual: bool = False,
         hinted: bool = False,
         aimed: bool = False,
+        shaping: Shaping = Shaping.PROGRESS,
         gamma: float = 0.99,
     ) -> None:
         """`starts` saves making the start states again, where another process has done so.
 
         `hinted`: the vectors that the policy sees end with `rewards.hints.HINT_SIZE` numbers of the hint in
         force; where it is `aimed`, with `rewards.aims.AIM_SIZE` numbers of the guide's next aim, whose
-        potential under the discount `gamma` is paid too.
+        potential is paid too, as `shaping` says (`gamma` is the learner's discount).
         """
         rom = Rom.load(game.rom_path)
         self.profile: Profile = profile_for(rom, game.guide, game.game_profile)
@@ -66,7 +68,9 @@ class GameEnv:
         self.targets = HintTargets(num_slots) if hinted else None
         """Where hints point; None without hints."""
         guide = self.profile.guide if aimed else None
-        self.aims = None if guide is None else Aims(num_slots, self.profile, guide, gamma, self._ground)
+        self.aims = (
+            None if guide is None else Aims(num_slots, self.profile, guide, self._ground, shaping, gamma)
+        )
         """The guide's next aims; None without a guide."""
         pointer = self.aims if self.targets is None else self.targets
         self.rewards = Rewards(num_slots, rewards, pointer)

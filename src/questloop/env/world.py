@@ -90,6 +90,7 @@ def game_world(settings: Settings) -> World:
             visual=visual,
             hinted=hinted,
             aimed=aimed,
+            shaping=exploration.shaping,
             gamma=settings.training.gamma,
         ),
         observation_space=space,

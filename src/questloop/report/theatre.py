@@ -115,8 +115,8 @@ class Theatre:
         exploration, profile = self._settings.exploration, self._profile
         if profile.guide is None or not exploration.aims or exploration.hint_interval:
             return None
-        gamma = self._settings.training.gamma
-        return Aims(1, profile, profile.guide, gamma, lambda slot: ground_of(emulator, profile))
+        how = exploration.shaping, self._settings.training.gamma
+        return Aims(1, profile, profile.guide, lambda slot: ground_of(emulator, profile), *how)
 
     def _start(self, replay: Replay) -> SaveState | None:
         name = replay.start_state

@@ -1,4 +1,4 @@
-"""The guide's next aim: what the policy sees of it, and the shaping by the distance to it."""
+"""The guide's next aim: what the policy sees of it, and what coming nearer to it pays."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.guide import Guide
 from questloop.game.walking import SIDES, Ground, Walk, cell_costs, room_size, walk_over, walk_to_tile
 from questloop.rewards.terms import Latches, Slots
+from questloop.setting_types import Shaping
 
 if TYPE_CHECKING:
     from questloop.game.columns import Columns
@@ -35,27 +36,40 @@ Grounds = Callable[[int], Ground]
 
 
 class Aims(Latches):
-    """Potential-based shaping towards the next aim of the guide, for N slots.
+    """Rewards for progress towards the next aim of the guide, for N slots.
 
     The potential counts rooms along the guide's route: every aim done adds the length of its leg, and what
     remains of the leg in force is subtracted: the rooms still to cross, and in this one `d / (d + 8)` for a
-    target `d` metatiles of walking away. It never falls on entering the next room of the route. A step pays
-    `gamma phi(s') - phi(s)` units; the potential of a state in which the game is over or finished is 0.
+    target `d` metatiles of walking away. It never falls on entering the next room of the route.
 
-    Sources: Ng, Harada, Russell 1999, "Policy invariance under reward transformations"; Devlin and Kudenko
-    2012, "Dynamic potential-based reward shaping" (the potential may change while it is learned from).
+    A step pays, in units of a room, what the potential rises above its highest of the episode
+    (`Shaping.PROGRESS`); or its discounted change `gamma phi(s') - phi(s)`, where the potential of a state in
+    which the game is over or finished is 0 (`Shaping.POTENTIAL`).
+
+    Sources: `rewards.shaping`; Devlin and Kudenko 2012, "Dynamic potential-based reward shaping" (the
+    potential may change while it is learned from).
     """
 
     names = ("aim",)
 
-    def __init__(self, n: int, profile: Profile, guide: Guide, gamma: float, grounds: Grounds) -> None:
-        """`gamma`: the learner's discount per step, `grounds`: asked when a slot's room has changed."""
-        self._profile, self._guide, self._gamma, self._grounds = profile, guide, gamma, grounds
+    def __init__(
+        self,
+        n: int,
+        profile: Profile,
+        guide: Guide,
+        grounds: Grounds,
+        shaping: Shaping = Shaping.PROGRESS,
+        gamma: float = 0.99,
+    ) -> None:
+        """`grounds`: asked when a slot's room has changed; `gamma`: the learner's discount per step."""
+        self._profile, self._guide, self._grounds = profile, guide, grounds
+        self._shaping, self._gamma = shaping, gamma
         keys = [milestone.key for milestone in profile.milestones]
         self._bits = np.array([keys.index(aim.key) for aim in guide.aims], np.object_)
         self._goal = sum(1 << bit for bit, key in enumerate(keys) if key == profile.goal)
         self._credit = np.cumsum(_legs(guide), dtype=np.float32)
         self._phi = np.zeros(n, np.float32)
+        self._best = np.full(n, np.inf, np.float32)  # of the episode; infinite until it is known
         self.aim = np.full(n, NO_AIM, np.int64)
         """i64 [N]: index of each slot's next aim in `guide.aims`, `NO_AIM` where all are done."""
         self._steps = np.zeros(len(guide.aims), np.int64)
@@ -68,7 +82,7 @@ class Aims(Latches):
         self._solid = np.zeros((n, 176), np.bool_)
         self._slots = np.arange(n)
         self._walk = lru_cache(_KEPT_WALKS)(self._walk_of)
-        super().__init__(phi=self._phi)
+        super().__init__(phi=self._phi, best=self._best)
 
     def reset(self, slots: Slots, columns: Columns) -> None:
         self._place[slots] = -1
@@ -76,13 +90,17 @@ class Aims(Latches):
         self._phi[slots] = 0
         begun = np.zeros(len(self._phi), np.bool_)
         begun[slots] = True
+        self._best[slots] = np.inf
         self._weigh(columns, begun & _playing(columns))
 
     def step(self, columns: Columns, out: NDArray[np.float32]) -> None:
         self._follow(columns)
-        before, playing = self._phi.copy(), _playing(columns)
+        before, best, playing = self._phi.copy(), self._best.copy(), _playing(columns)
         self._weigh(columns, playing)
         self._steps += np.bincount(self.aim[playing & (self.aim != NO_AIM)], minlength=len(self._steps))
+        if self._shaping is Shaping.PROGRESS:
+            np.maximum(self._phi - best, 0, out=out[0])
+            return
         over = columns.game_over | (columns.milestones & self._goal != 0)
         out[0] = self._gamma * np.where(over, 0, self._phi) - before
 
@@ -94,7 +112,7 @@ class Aims(Latches):
         return taken
 
     def load_state_dict(self, state: dict[str, NDArray]) -> None:
-        super().load_state_dict(state)
+        super().load_state_dict({"best": state["phi"]} | state)  # before progress was paid, there was no best
         self._place[:] = -1
 
     def look(self, columns: Columns) -> NDArray[np.float32]:
@@ -172,7 +190,11 @@ class Aims(Latches):
         """Take the potential of `slots`, a mask; the others keep theirs."""
         left = self._left(self._tile(columns))
         credit = np.where(self.aim == NO_AIM, self._credit[-1], self._credit[self.aim] - left)
-        np.copyto(self._phi, credit.astype(np.float32), where=slots & (self._known | (self.aim == NO_AIM)))
+        seen = slots & (self._known | (self.aim == NO_AIM))
+        np.copyto(self._phi, credit.astype(np.float32), where=seen)
+        unknown = np.isinf(self._best)
+        np.maximum(self._best, self._phi, out=self._best, where=seen & ~unknown)
+        np.copyto(self._best, self._phi, where=seen & unknown)
 
     def _left(self, tile: NDArray[np.int64]) -> NDArray[np.float32]:
         """Rooms left to the aim, f32 [N]."""

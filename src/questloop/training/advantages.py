@@ -34,12 +34,13 @@ class Values:
 
 @dataclass(frozen=True)
 class TrainBatch:
-    """Flat arrays `[B]` of the unmasked steps, ready for minibatches."""
+    """Flat arrays `[B]` of every step, ready for minibatches."""
 
     obs: NDArray
     action: NDArray[np.int64]
     logp: Floats
-    advantage: Floats  # both streams, standardised over the batch
+    played: NDArray[np.bool_]  # by the policy; the others by a planner
+    advantage: Floats  # both streams, standardised over the steps that the policy played
     target_ext: Floats
     target_int: Floats
     value_ext: Floats  # what the critic said before the update
@@ -59,7 +60,10 @@ def finish(
 ) -> TrainBatch:
     """Both GAEs on `[T, N]`, summed, standardised and flattened.
 
-    `shaping[T, N]` is added to the extrinsic reward; `bonus[T, N]` is the intrinsic reward.
+    `shaping[T, N]` is added to the extrinsic reward; `bonus[T, N]` is the intrinsic reward. A planner's steps
+    are to the policy what happens next: their rewards count for the step that led there, and the critic
+    learns their values too, since that step is worth what they are. (Bootstrapping on values that are not
+    learned made policies seek takeovers for their own sake.)
     """
     reward = rollout.reward if shaping is None else rollout.reward + shaping
     advantage_ext = episodic_advantages(
@@ -68,28 +72,27 @@ def finish(
         extrinsic.last,
         extrinsic.final,
         rollout.boundary,
-        rollout.mask,
         discounts.gamma,
         discounts.lam,
     )
     advantage, target_int = advantage_ext, np.zeros_like(advantage_ext)
     if bonus is not None and intrinsic is not None:
         advantage_int = continuing_advantages(
-            bonus, intrinsic.value, intrinsic.last, rollout.mask, discounts.gamma_int, discounts.lam
+            bonus, intrinsic.value, intrinsic.last, discounts.gamma_int, discounts.lam
         )
         advantage = advantage_ext + np.float32(discounts.intrinsic_coef) * advantage_int
         target_int = advantage_int + intrinsic.value
-    keep = rollout.mask.ravel()
 
     def flat(array: NDArray) -> NDArray:
-        joined = array.reshape(-1, *array.shape[2:])
-        return joined if keep.all() else joined[keep]
+        return array.reshape(-1, *array.shape[2:])
 
+    played = flat(rollout.mask)
     return TrainBatch(
         obs=flat(rollout.obs),
         action=flat(rollout.action).astype(np.int64),
         logp=flat(rollout.logp),
-        advantage=standardise(flat(advantage)),
+        played=played,
+        advantage=standardise(flat(advantage), played),
         target_ext=flat(advantage_ext + extrinsic.value),
         target_int=flat(target_int),
         value_ext=flat(extrinsic.value),
@@ -97,7 +100,7 @@ def finish(
     )
 
 
-def standardise(advantage: Floats) -> Floats:
-    """Mean 0 and standard deviation 1 (divided by at least 1e-4, as RLlib does)."""
-    spread = max(1e-4, float(advantage.std()))
-    return (advantage - advantage.mean()) / np.float32(spread)
+def standardise(advantage: Floats, played: NDArray[np.bool_] | None = None) -> Floats:
+    """Mean 0 and standard deviation 1 over the steps `played` (divided by at least 1e-4, as RLlib does)."""
+    counted = advantage if played is None or played.all() or not played.any() else advantage[played]
+    return (advantage - counted.mean()) / np.float32(max(1e-4, float(counted.std())))

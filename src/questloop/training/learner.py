@@ -61,6 +61,7 @@ class QuestLearner(PPOTorchLearner):
         self._fitter = Fitter(1 if self._device.type == "cuda" else THREADS)
         self.shaper = Shaper.off()
         self._shaper_before: Shaper | None = None
+        self._best: NDArray[np.float32] | None = None
         self.demonstrations: Sequence[Demonstration] = ()
         self.sil_coef = 0.0
         self.statistics: dict[str, float] = {}
@@ -89,10 +90,12 @@ class QuestLearner(PPOTorchLearner):
         return self.module[DEFAULT_MODULE_ID].unwrapped()
 
     def set_shaper(self, shaper: Shaper) -> None:
-        """Shape by another potential from the next rollout on; the critic is re-fitted to it first."""
-        if shaper.identity != self.shaper.identity:
-            self._shaper_before = self._shaper_before or self.shaper
-        self.shaper = shaper
+        """Shape by this potential from the next rollout on; the critic is re-fitted first where it is to be.
+
+        What is highest in an episode that goes on is looked for anew.
+        """
+        self._shaper_before = self._shaper_before or self.shaper
+        self.shaper, self._best = shaper, None
 
     def prepare(self, rollout: Rollout) -> TrainBatch:
         """Values, both advantages and value targets of `rollout`.
@@ -108,10 +111,11 @@ class QuestLearner(PPOTorchLearner):
             self.whitened = True
         vectors = _flat(rollout.vectors, rollout.final_vectors)
         if self._shaper_before is not None:
-            change = self.shaper(vectors) - self._shaper_before(vectors)
-            self.statistics["refit_residual"] = refit_critic(
-                self.network, observations, self._tensor(change), self.minibatches
-            )
+            change = self.shaper.values_below(vectors) - self._shaper_before.values_below(vectors)
+            if change.any():
+                self.statistics["refit_residual"] = refit_critic(
+                    self.network, observations, self._tensor(change), self.minibatches
+                )
             self._shaper_before = None
         both = values_of(self.network, observations).cpu().numpy()
         extrinsic, intrinsic = (_by_step(rollout, np.ascontiguousarray(both[:, k])) for k in (0, 1))
@@ -212,6 +216,7 @@ class QuestLearner(PPOTorchLearner):
             obs=obs,
             action=self._tensor(columns[Columns.ACTIONS]),
             logp=self._tensor(columns[Columns.ACTION_LOGP]),
+            played=self._tensor(columns[Columns.LOSS_MASK]),
             advantage=self._tensor(columns[Postprocessing.ADVANTAGES]),
             targets=self._tensor(targets),
             weights=self.loss_weights,
@@ -246,7 +251,7 @@ class QuestLearner(PPOTorchLearner):
         imitation = weigh(
             self.demonstrations,
             np.split(values, ends),
-            np.split(self.shaper(flat), ends),
+            np.split(self.shaper.values_below(flat), ends),
             self.config.gamma,
             self.sil_coef,
         ).to(self._device)
@@ -303,8 +308,10 @@ class QuestLearner(PPOTorchLearner):
     def _shaping(self, rollout: Rollout, flat: NDArray[np.float32]) -> NDArray[np.float32] | None:
         if not self.shaper.active:
             return None
-        shaped = self.shaper.rewards(
-            _by_step(rollout, self.shaper(flat)), rollout.boundary, self.config.gamma
+        if self._best is not None and len(self._best) != rollout.shape[1]:
+            self._best = None
+        shaped, self._best = self.shaper.rewards(
+            _by_step(rollout, self.shaper(flat)), rollout.boundary, self.config.gamma, self._best
         )
         self.statistics["shaping_mean"] = float(shaped.mean())
         return shaped
@@ -330,6 +337,7 @@ def as_rllib(batch: TrainBatch) -> MultiAgentBatch:
         Columns.OBS: batch.obs,
         Columns.ACTIONS: batch.action,
         Columns.ACTION_LOGP: batch.logp,
+        Columns.LOSS_MASK: batch.played,
         Postprocessing.ADVANTAGES: batch.advantage,
         Postprocessing.VALUE_TARGETS: batch.target_ext,
         TARGET_INT: batch.target_int,

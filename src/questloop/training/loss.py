@@ -33,13 +33,18 @@ def policy_loss(
     log_ratio = log_policy.gather(1, action[:, None]).squeeze(1) - logp
     ratio = log_ratio.exp()
     clipped_ratio = ratio.clamp(1 - weights.clip, 1 + weights.clip)
-    surrogate = -torch.min(advantage * ratio, advantage * clipped_ratio).mean()
-    entropy = -(log_policy.exp() * log_policy).sum(1).mean()
+    surrogate = -_mean(torch.min(advantage * ratio, advantage * clipped_ratio))
+    entropy = -_mean((log_policy.exp() * log_policy).sum(1))
     with torch.no_grad():
-        kl = (ratio - 1 - log_ratio).mean()
-        clipped = ((ratio - 1).abs() > weights.clip).float().mean()
+        kl = _mean(ratio - 1 - log_ratio)
+        clipped = _mean(((ratio - 1).abs() > weights.clip).float())
         statistics = torch.stack([surrogate, entropy, kl, clipped])
     return surrogate - weights.entropy_coef * entropy, statistics
+
+
+def _mean(of_steps: Tensor) -> Tensor:
+    """The mean; 0 of no step, where a planner played them all."""
+    return of_steps.sum() / max(1, len(of_steps))
 
 
 def value_loss(values: Tensor, targets: Tensor, weights: LossWeights) -> tuple[Tensor, Tensor]:

@@ -23,6 +23,7 @@ class Objective:
     obs: Tensor  # [B, *shape]
     action: Tensor  # [B]
     logp: Tensor  # [B], of the action under the policy that played
+    played: Tensor  # bool [B]: by the policy, which learns from no other
     advantage: Tensor  # [B]
     targets: Tensor  # [B, 2], extrinsic and intrinsic
     weights: LossWeights
@@ -31,6 +32,7 @@ class Objective:
     def policy(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
         """PPO's loss of the policy, and the imitation loss where there are demonstrations."""
         rows, chosen = minibatch
+        rows = rows[self.played[rows]]
         loss, statistics = self._of_logits(rows, self.network.logits(self.obs.index_select(0, rows)))
         if self.imitation is not None:
             logits = self.network.logits(self.imitation.obs[chosen])
@@ -50,7 +52,9 @@ class Objective:
         """Policy and critic together, where they share layers; without demonstrations."""
         rows, _ = minibatch
         logits, values = self.network.logits_and_values(self.obs.index_select(0, rows))
-        (first, statistics), (second, more) = self._of_logits(rows, logits), self._of_values(rows, values)
+        played = self.played[rows]
+        first, statistics = self._of_logits(rows[played], logits[played])
+        second, more = self._of_values(rows, values)
         return first + second, torch.cat([statistics, more])
 
     def _of_logits(self, rows: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from questloop.rewards.shaping import Potential, annealed, shaping
+from questloop.rewards.shaping import Potential, annealed, progress, shaping
+from questloop.setting_types import Shaping
 from questloop.training.advantages import Values
 
 Floats = NDArray[np.float32]
@@ -28,6 +29,7 @@ class Shaper:
     potential: Potential | None
     weight: float
     reason: str
+    form: Shaping = Shaping.PROGRESS
 
     @classmethod
     def off(cls, reason: str = "off: no reward model yet") -> Shaper:
@@ -35,7 +37,7 @@ class Shaper:
         return cls(None, 0.0, reason)
 
     @classmethod
-    def of(cls, potential: Potential | None, coef: float) -> Shaper:
+    def of(cls, potential: Potential | None, coef: float, form: Shaping = Shaping.PROGRESS) -> Shaper:
         """Weighted by `coef` and by how far the potential is to be trusted."""
         if coef == 0:
             return cls.off("off: SHAPING_COEF is 0")
@@ -44,17 +46,20 @@ class Shaper:
         weight = annealed(
             coef, potential.trust, potential.trust_low, potential.accuracy, potential.accuracy_low
         )
-        return cls(potential if weight.value else None, weight.value, weight.reason)
+        return cls(potential if weight.value else None, weight.value, weight.reason, form)
 
     @property
     def active(self) -> bool:
         """Whether it changes anything."""
         return self.potential is not None
 
-    @property
-    def identity(self) -> tuple[str | None, float]:
-        """Equal for equal potentials."""
-        return (self.potential.sha256 if self.potential else None, self.weight)
+    def values_below(self, obs: Floats) -> Floats:
+        """How far the values of a critic are lower for this shaping `[B]`, on `obs[B, D]`.
+
+        That is the potential itself where its change is paid (Ng et al. 1999). What progress adds to a value
+        depends on the policy, and is left for the critic to learn.
+        """
+        return self(obs) if self.form is Shaping.POTENTIAL else np.zeros(len(obs), np.float32)
 
     def __call__(self, obs: Floats) -> Floats:
         """Weighted potentials `[B]` of `obs[B, D]`."""
@@ -62,9 +67,17 @@ class Shaper:
             return np.zeros(len(obs), np.float32)
         return np.float32(self.weight) * self.potential(obs)
 
-    def rewards(self, phi: Values, boundary: NDArray[np.uint8], gamma: float) -> Floats:
-        """Shaping rewards `[T, N]` from weighted potentials in the shape of a rollout."""
-        return shaping(np.concatenate([phi.value, phi.last[None]]), phi.final, boundary, gamma)
+    def rewards(
+        self, phi: Values, boundary: NDArray[np.uint8], gamma: float, best: Floats | None = None
+    ) -> tuple[Floats, Floats | None]:
+        """Shaping rewards `[T, N]` from weighted potentials in the shape of a rollout.
+
+        Where progress is paid, also `best` of the next rollout, as `rewards.shaping.progress`.
+        """
+        rows = np.concatenate([phi.value, phi.last[None]])
+        if self.form is Shaping.POTENTIAL:
+            return shaping(rows, phi.final, boundary, gamma), None
+        return progress(rows, phi.final, boundary, best)
 
 
 class Critic(Protocol):

@@ -20,6 +20,7 @@ from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.planner.copilot import Copilot
+from questloop.setting_types import Shaping
 from questloop.settings import LLMSettings, Settings, load
 from questloop.storage import keys
 from questloop.storage.store import Store, StoredObject
@@ -188,7 +189,8 @@ class Trainer:
         potential = find_potential(
             self.store, self._shaped_by["sha256"], plan.epoch, self.world.observation_version
         )
-        learner.shaper = Shaper(potential, self._shaped_by["weight"], "before")
+        form = Shaping(self._shaped_by.get("form", Shaping.POTENTIAL))
+        learner.shaper = Shaper(potential, self._shaped_by["weight"], "before", form)
         if self._archive is not None and counts["archive"]:
             self._archive = Archive.read(self.store, keys.archive(plan.epoch - 1))
         if self._curriculum is not None and counts["curriculum"]:
@@ -211,9 +213,10 @@ class Trainer:
         potential = find_potential(
             self.store, plan.reward_model_sha256, plan.epoch, self.world.observation_version
         )
-        shaper = Shaper.of(potential, self.settings.exploration.shaping_coef)
+        exploration = self.settings.exploration
+        shaper = Shaper.of(potential, exploration.shaping_coef, exploration.shaping)
         digest = plan.reward_model_sha256 if shaper.active else None
-        self._shaped_by = {"sha256": digest, "weight": shaper.weight}
+        self._shaped_by = {"sha256": digest, "weight": shaper.weight, "form": shaper.form.value}
         return shaper
 
     # Running
