@@ -232,7 +232,7 @@ LEARNS: dict[str, Any] = {
     "frame_skip": 16,
     "episode_length": 1_000,
     "epoch_steps": 102_400,
-    "lr": 3e-4,
+    "lr": 6e-4,
     "ppo_epochs": 4,
     "entropy_coef": 0.02,
     "value_clip": 1_000.0,
