@@ -133,11 +133,7 @@ class ExplorationSettings(SettingsGroup):
     """Parts of the agent beyond plain PPO; 0 or off switches a part off."""
 
     rnd_coef: float = Field(0.5, ge=0, description="weight of RND's advantage (the extrinsic one has 1)")
-    shaping: Shaping = Field(
-        Shaping.PROGRESS,
-        description="how the reward model and the guide's aims pay: progress (a rise above the episode's"
-        " highest, once) or potential (the discounted change)",
-    )
+    shaping: Shaping = Field(Shaping.PROGRESS, description="potentials pay their rise, or their change")
     shaping_coef: float = Field(1.0, ge=0, description="weight of the reward model's shaping")
     archive_fraction: float = Field(
         0, ge=0, le=1, description="share of episodes that start from the archive"
