@@ -83,6 +83,7 @@ class Replay:
     observation_dtype = np.dtype(np.float32)
     features: NDArray[np.float32] | None = None
     final_features: NDArray[np.float32] | None = None
+    paused = ()
 
     def __init__(self, num_slots: int, tape: Path, pictures: bool = True) -> None:
         with np.load(tape) as arrays:

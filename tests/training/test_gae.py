@@ -55,6 +55,22 @@ def test_at_a_handover_the_episode_goes_on():
     np.testing.assert_array_equal(through, advantages(rewards, values, last=0.7, boundary=[0, 0, 0]))
 
 
+def test_a_game_that_stands_still_is_worth_what_it_is_worth_without_the_wait():
+    rewards, values = [1, 2], [0.5, 2.0]
+    plain = advantages(rewards, values, last=0.7, boundary=[0, 0])
+    waited = episodic_advantages(
+        column(1, 0, 0, 2),
+        column(0.5, 2.0, 2.0, 2.0),
+        np.array([0.7], np.float32),
+        column(0, 0, 0, 0),
+        np.zeros((4, 1), np.uint8),
+        GAMMA,
+        LAM,
+        still=np.array([False, True, True, False])[:, None],
+    ).ravel()
+    np.testing.assert_allclose(waited[[0, 3]], plain, rtol=1e-6)
+
+
 def test_continuing_stream_flows_through_an_episode_end():
     reward, value = column(1, 1), column(0, 0)
     got = continuing_advantages(reward, value, np.zeros(1, np.float32), GAMMA, LAM)

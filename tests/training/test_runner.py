@@ -14,6 +14,7 @@ from questloop.game.rom import Rom
 from questloop.game.start_states import StartState, StartStates
 from questloop.settings import Settings
 from questloop.training.autoscale import Layout
+from questloop.training.rollout import concatenate
 from questloop.training.runner import QuestRunner, cut_at_handovers, draw_actions, empty_rollout
 from questloop.training.trainer import quest_config
 
@@ -168,3 +169,18 @@ def test_no_key_is_in_what_rllib_writes():
     layout = Layout(runners=1, slots_per_runner=2, rollout_steps=32)
     config = quest_config(settings, game_world(settings), layout, 3)
     assert b"sesame" not in cloudpickle.dumps(config.planning)
+
+
+def test_a_rollout_says_where_a_game_stood_still(make_learner):
+    runner, learner = make_learner()
+    weights = learner.module.get_state()
+    played = deepcopy(runner.sample(4, weights).rollout)
+    assert played.still is None
+    runner.env.paused = (1,)
+    waited = runner.sample(4, weights).rollout
+    slots = waited.shape[1]
+    assert waited.still.tolist() == [[slot == 1 for slot in range(slots)]] * 4
+    both = concatenate([played, waited])
+    assert both.still[:, :slots].sum() == 0
+    assert (both.still[:, slots:] == waited.still).all()
+    assert np.isfinite(learner.prepare(both).advantage).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +29,10 @@ class BatchEnv(Protocol):
 
     final_obs: NDArray
     """`[N, *shape]`: the true last observation of slots that terminated or truncated in the last step."""
+
+    @property
+    def paused(self) -> Collection[int]:
+        """Slots that stand still in the next step, while a planner's answer is waited for."""
 
     def seed(self, streams: Sequence[np.random.Generator]) -> None:
         """Draw what is random in slot `n` from `streams[n]`, which the caller goes on using and keeps."""

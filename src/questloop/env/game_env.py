@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,10 @@ class GameEnv:
         self._recorder = RolloutRecorder(num_slots, *row_sizes, self.rewards.names, png_stride)
 
     # BatchEnv
+
+    @property
+    def paused(self) -> Collection[int]:
+        return self.batch.paused
 
     def seed(self, streams: Sequence[np.random.Generator]) -> None:
         self._streams = list(streams)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ class Corridor:
     observation_dtype = np.dtype(np.float32)
     features: NDArray[np.float32] | None = None
     final_features: NDArray[np.float32] | None = None
+    paused: Collection[int] = ()
 
     def __init__(self, num_slots: int, length: int = 10, limit: int = 50) -> None:
         self.num_slots, self.length, self.limit = num_slots, length, limit

@@ -63,7 +63,7 @@ def finish(
     `shaping[T, N]` is added to the extrinsic reward; `bonus[T, N]` is the intrinsic reward. A planner's steps
     are to the policy what happens next: their rewards count for the step that led there, and the critic
     learns their values too, since that step is worth what they are. (Bootstrapping on values that are not
-    learned made policies seek takeovers for their own sake.)
+    learned made policies seek takeovers for their own sake.) While a game stands still no time passes.
     """
     reward = rollout.reward if shaping is None else rollout.reward + shaping
     advantage_ext = episodic_advantages(
@@ -74,11 +74,12 @@ def finish(
         rollout.boundary,
         discounts.gamma,
         discounts.lam,
+        rollout.still,
     )
     advantage, target_int = advantage_ext, np.zeros_like(advantage_ext)
     if bonus is not None and intrinsic is not None:
         advantage_int = continuing_advantages(
-            bonus, intrinsic.value, intrinsic.last, discounts.gamma_int, discounts.lam
+            bonus, intrinsic.value, intrinsic.last, discounts.gamma_int, discounts.lam, rollout.still
         )
         advantage = advantage_ext + np.float32(discounts.intrinsic_coef) * advantage_int
         target_int = advantage_int + intrinsic.value

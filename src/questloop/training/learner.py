@@ -302,6 +302,8 @@ class QuestLearner(PPOTorchLearner):
             self.curiosity_warm = True
             return None
         bonus = self.curiosity.bonus(after)
+        if rollout.still is not None:
+            bonus[rollout.still] = 0
         self.statistics["curiosity_mean"] = float(bonus.mean())
         return bonus
 

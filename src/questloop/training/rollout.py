@@ -32,6 +32,7 @@ class Rollout:
     final_obs: NDArray  # [M, *shape]
     features: Floats | None = None  # [T + 1, N, D] vectors beside what the policy sees; None: it sees them
     final_features: Floats | None = None  # [M, D]
+    still: Bools | None = None  # [T, N], the game stood still, waiting for a plan; None: nowhere
 
     @property
     def obs(self) -> NDArray:
@@ -87,6 +88,9 @@ def concatenate(rollouts: Sequence[Rollout]) -> Rollout:
         name: np.concatenate([getattr(rollout, name) for rollout in rollouts], axis=1) for name in names
     }
     assert joined["action"].shape == (steps, total)
+    if any(rollout.still is not None for rollout in rollouts):
+        still = [np.zeros_like(each.mask) if each.still is None else each.still for each in rollouts]
+        joined["still"] = np.concatenate(still, axis=1)
     final_obs = np.concatenate([rollout.final_obs for rollout in rollouts])[order]
     final_features = np.concatenate([rollout.final_vectors for rollout in rollouts])[order]
     return Rollout(

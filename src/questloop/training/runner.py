@@ -126,6 +126,7 @@ class QuestRunner(EnvRunner, Checkpointable):
         if buffers.features is not None:
             buffers.features[0] = env.features
         final_index, final_obs, final_features = [], [], []
+        still = np.zeros_like(buffers.mask)
         self._modes = np.zeros(buffers.action.shape, np.uint8)
         self._policy_seconds = 0.0
         with torch.inference_mode():
@@ -136,6 +137,8 @@ class QuestRunner(EnvRunner, Checkpointable):
                 self._policy_seconds += time.perf_counter() - asked
                 for copilot in self.copilots:
                     copilot.act(buffers.action[t], buffers.mask[t], self._modes[t])
+                if env.paused:
+                    still[t, list(env.paused)] = True
                 env.step(
                     buffers.action[t], buffers.observations[t + 1], buffers.reward[t], buffers.boundary[t]
                 )
@@ -152,6 +155,7 @@ class QuestRunner(EnvRunner, Checkpointable):
                         final_features.append(env.final_features[slots].copy())
         self._obs[:] = buffers.observations[-1]
         self.num_env_steps_sampled_lifetime += steps * env.num_slots
+        buffers.still = still if still.any() else None
         cut_at_handovers(buffers)
         if final_index:
             buffers.final_index = np.concatenate(final_index)
