@@ -6,7 +6,7 @@ import json
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,9 @@ from questloop.cli.options import (
 )
 from questloop.errors import BadDataError
 from questloop.settings import LEARNS, Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 DashboardOption = Annotated[
     bool, typer.Option("--dashboard", help="Serve the live page meanwhile, on this machine alone.")
@@ -252,14 +255,25 @@ def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool)
     print_table(result.rows, console)
     for sentence in result.summary:
         console.print(f"\n{sentence}", highlight=False, markup=False)
-    made = [("report", result.report), ("film", result.film), ("store", result.store)]
     console.print("")
+    if result.film and console.is_terminal and console.color_system in ("256", "truecolor"):
+        _print_still(console, settings, result.film.removeprefix(f"{result.store.rstrip('/')}/"))
+    made = [("report", result.report), ("film", result.film), ("store", result.store)]
     for name, where in made:
         if where:
             console.print(f"{name:8}{where}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"took    {result.seconds:.0f} s", highlight=False)
     for line in closing(settings):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _print_still(console: Console, settings: Settings, key: str) -> None:
+    """The film's first picture, where the terminal has room for it."""
+    from questloop.report.still import COLUMNS, still
+    from questloop.storage.store import open_existing_store
+
+    if console.width >= COLUMNS:
+        console.print(still(open_existing_store(settings.store).get(key)))
 
 
 def _demo_store() -> str | None:
