@@ -220,7 +220,7 @@ def _overview(db: Database) -> Any:
     from rich.table import Table
 
     from questloop.fleet import jobs, machines
-    from questloop.fleet.overview import machine_names
+    from questloop.fleet.machines import machine_names
     from questloop.fleet.states import JobStatus
 
     listed = Table("job", "status", "gpus", "machine", "since", box=None, pad_edge=False)

@@ -81,7 +81,7 @@ def fetch(
         if not launched:
             raise UsageError(f"job {job_id!r} is {found.status}: it has not run yet")
         from questloop.fleet import outputs
-        from questloop.fleet.overview import machine_of
+        from questloop.fleet.machines import machine_of
 
         last = launched[-1]
         written = on_machine(

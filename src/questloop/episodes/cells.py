@@ -22,7 +22,7 @@ from questloop.game.columns import Columns, Masks
 from questloop.game.profile import Profile
 from questloop.game.state import decode_all
 from questloop.storage import keys
-from questloop.storage.commit import read_commit
+from questloop.storage.commit import holds
 from questloop.storage.keys import Stage
 from questloop.storage.schema import NEWEST, SchemaVersion
 from questloop.storage.store import Store, StoredObject
@@ -82,7 +82,7 @@ class CellCollector:
         """
         steps, slots = trace.shape
         columns = self._profile.columns(trace.taps.reshape(steps * slots, -1))
-        rows = np.flatnonzero(_free(columns))
+        rows = np.flatnonzero(columns.walks_freely)
         ids, first = np.unique(cell_ids(columns)[rows], return_index=True)
         new = [(int(row), int(each)) for row, each in zip(rows[first], ids, strict=True)]
         new = sorted(pair for pair in new if pair[1] not in self._seen)
@@ -149,7 +149,7 @@ def seen_in_epochs(store: Store, epochs: Iterable[int]) -> set[int]:
 
 def read_cells(store: Store, epoch: int) -> list[GameCell]:
     """The cells that a committed epoch saw first; none where it was played by a version that noted none."""
-    if not _has_cells(store, epoch):
+    if not holds(store, epoch, Stage.ROLLOUTS, keys.cells(epoch)):
         return []
     key = keys.cells(epoch)
     return [_parse(line, f"{key} line {number}") for number, line in _numbered(store.get(key))]
@@ -165,16 +165,6 @@ def read_seen_cells(store: Store, epoch: int) -> list[SeenCell]:
     if len(observations) != len(cells):
         raise BadDataError(f"{key}: {len(observations)} observations of {len(cells)} cells")
     return [SeenCell(cell, row) for cell, row in zip(cells, observations, strict=True)]
-
-
-def _has_cells(store: Store, epoch: int) -> bool:
-    commit = read_commit(store, epoch, Stage.ROLLOUTS)
-    return commit is not None and keys.cells(epoch) in commit.listed
-
-
-def _free(columns: Columns) -> NDArray[np.bool_]:
-    hindered = columns.transition | columns.dying | columns.game_over | columns.text_active
-    return columns.has_control & ~hindered & (columns.menu_open == 0)
 
 
 def _line(cell: GameCell) -> bytes:

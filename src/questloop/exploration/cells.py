@@ -90,5 +90,4 @@ def _keys(columns: Columns) -> NDArray[np.int32]:
 
 
 def _free(columns: Columns) -> NDArray[np.bool_]:
-    hindered = columns.transition | columns.dying | columns.game_over | columns.text_active
-    return columns.has_control & ~hindered & (columns.menu_open == 0) & (columns.health > 0)
+    return columns.walks_freely & (columns.health > 0)

@@ -101,6 +101,12 @@ class Columns:
         """Group and room as one number, so that equal room numbers of two groups stay apart."""
         return (self.group << 8) | self.room
 
+    @property
+    def walks_freely(self) -> Bools:
+        """Whether nothing takes the control from the player: no text, menu, scene or end."""
+        hindered = self.transition | self.dying | self.game_over | self.text_active
+        return self.has_control & ~hindered & (self.menu_open == 0)
+
     def take(self, slots: NDArray[Any]) -> Columns:
         """Columns of some slots, by indices or a mask."""
         return Columns(**{f.name: getattr(self, f.name)[slots] for f in fields(self)})

@@ -11,14 +11,18 @@ from questloop.judges.ahead import waypoints
 from questloop.judges.cells import CellText, read_book
 from questloop.settings import Settings
 from questloop.storage import keys
-from questloop.storage.commit import committed_epochs, read_commit
+from questloop.storage.commit import committed_epochs, holds
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
 
 
 def judged_states(store: Store, epochs: Sequence[int], settings: Settings) -> list[JudgedState]:
     """The cells that `epochs` saw first and the rooms along the guide, as the newest pass judged them."""
-    judged = [epoch for epoch in committed_epochs(store, Stage.EVALUATE) if _has_scores(store, epoch)]
+    judged = [
+        epoch
+        for epoch in committed_epochs(store, Stage.EVALUATE)
+        if holds(store, epoch, Stage.EVALUATE, keys.cell_scores(epoch))
+    ]
     if not judged:
         return []
     score = {line.cell_id: line.score for line in read_book(store, judged[-1]).scores}
@@ -33,8 +37,3 @@ def judged_states(store: Store, epochs: Sequence[int], settings: Settings) -> li
         for text, episode in shown
         if text.cell_id in score
     ]
-
-
-def _has_scores(store: Store, epoch: int) -> bool:
-    commit = read_commit(store, epoch, Stage.EVALUATE)
-    return commit is not None and keys.cell_scores(epoch) in commit.listed

@@ -18,7 +18,7 @@ from questloop.llm.client import ChatClient
 from questloop.serving.server import LocalServer
 from questloop.settings import LLMBackend, LLMSettings, Settings
 from questloop.storage import keys
-from questloop.storage.commit import committed_epochs, read_commit
+from questloop.storage.commit import committed_epochs, holds
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
 
@@ -69,8 +69,7 @@ def cells_until(store: Store, epoch: int) -> list[GameCell]:
 def judged_before(store: Store, epoch: int) -> CellBook:
     """What the newest earlier pass left of judgements of cells."""
     for number in reversed(committed_epochs(store, Stage.EVALUATE)):
-        commit = read_commit(store, number, Stage.EVALUATE) if number < epoch else None
-        if commit is not None and keys.cell_scores(number) in commit.listed:
+        if number < epoch and holds(store, number, Stage.EVALUATE, keys.cell_scores(number)):
             return read_book(store, number)
     return CellBook()
 

@@ -24,7 +24,7 @@ from questloop.pipeline.walkthrough import along_walkthrough, walk_of
 from questloop.report.films import film_best
 from questloop.settings import Settings
 from questloop.storage import keys
-from questloop.storage.commit import Commit, commit_stage, committed_epochs, read_commit, read_result
+from questloop.storage.commit import Commit, commit_stage, committed_epochs, holds, read_commit, read_result
 from questloop.storage.keys import Stage
 from questloop.storage.store import Store
 from questloop.telemetry import metrics
@@ -216,7 +216,7 @@ def scored_states(store: Store, epoch: int, settings: Settings) -> list[ScoredSt
     judges said of states that nobody has played yet."""
     from questloop.reward_model.preferences import ScoredState
 
-    if not _judged_cells(store, epoch):
+    if not holds(store, epoch, Stage.EVALUATE, keys.cell_scores(epoch)):
         return []
     score = {line.cell_id: line for line in read_book(store, epoch).scores}
     seen_cells = [
@@ -241,14 +241,9 @@ def scored_states(store: Store, epoch: int, settings: Settings) -> list[ScoredSt
 
 def compared_states(store: Store, epoch: int) -> list[tuple[str, str, float]]:
     """The pairs of cells that are judged side by side by then: two ids, P(the first is nearer to the end)."""
-    if not _judged_cells(store, epoch):
+    if not holds(store, epoch, Stage.EVALUATE, keys.cell_scores(epoch)):
         return []
     return [(pair.a, pair.b, pair.p) for pair in read_book(store, epoch).pairs if pair.p is not None]
-
-
-def _judged_cells(store: Store, epoch: int) -> bool:
-    commit = read_commit(store, epoch, Stage.EVALUATE)
-    return commit is not None and keys.cell_scores(epoch) in commit.listed
 
 
 def episodes_with_milestones(store: Store, epochs: Iterable[int]) -> Iterator[EpisodeStates]:

@@ -128,8 +128,7 @@ def walk_of(rom: Rom, frame_skip: int, game_profile: str | None = None) -> Walke
         encoder.encode(columns, np.array([item.action], np.uint8), out)
         seen.append(out[0])
         places.append(int(columns.place[0]))
-        hindered = columns.transition | columns.text_active | columns.dying | (columns.menu_open != 0)
-        frees.append(bool((columns.has_control & ~hindered)[0]))
+        frees.append(bool(columns.walks_freely[0]))
         if columns.essence_count[0]:
             break
     emulator.close()

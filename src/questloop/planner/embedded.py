@@ -10,7 +10,7 @@ from questloop.planner import hint
 from questloop.planner.blocks import Push, dislodge, free, solve
 from questloop.planner.paths import find_path
 from questloop.planner.plan import HEADINGS, MAX_MACROS
-from questloop.planner.room import SIDES, Direction, Place, neighbour
+from questloop.planner.room import SIDES, Direction, Place, distance, neighbour
 from questloop.planner.view import View
 
 _HEADING = {direction: name for name, direction in HEADINGS.items()}
@@ -95,7 +95,7 @@ def _button(view: View) -> dict[str, Any]:
 def _torches(view: View) -> dict[str, Any]:
     macros: list[dict[str, Any]] = []
     hero = view.hero
-    for torch in sorted(view.torches, key=lambda place: _distance(place, view.hero)):
+    for torch in sorted(view.torches, key=lambda place: distance(place, view.hero)):
         stands = {neighbour(torch, way.opposite): way for way in Direction}
         reached = [stand for stand in stands if find_path(view.still, hero, [stand]) is not None]
         if not reached:
@@ -144,7 +144,3 @@ def _hint(reason: str, target: dict[str, Any] | None) -> dict[str, Any]:
 
 def _plan(reason: str, macros: list[dict[str, Any]]) -> dict[str, Any]:
     return {"reason": reason, "macros": macros}
-
-
-def _distance(a: Place, b: Place) -> int:
-    return abs(a[0] - b[0]) + abs(a[1] - b[1])

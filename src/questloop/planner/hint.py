@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from questloop.errors import message_of
 from questloop.game.profile import Profile
 from questloop.planner.plan import HEADINGS, Column, Heading, InvalidPlan, Row
-from questloop.planner.room import SIDES, Place
+from questloop.planner.room import SIDES, Place, distance
 from questloop.planner.view import Scene, View, view_of
 
 PROMPT_VERSION = 2
@@ -78,10 +78,6 @@ def cell_of(target: ToExit | ToCell, view: View) -> Place | None:
     in this room, or the hero is there already."""
     if isinstance(target, ToExit):
         openings = view.exits(HEADINGS[target.direction])
-        return min(openings, key=lambda cell: _distance(cell, view.hero), default=None)
+        return min(openings, key=lambda cell: distance(cell, view.hero), default=None)
     cell = target.row, target.column
-    return cell if view.room.inside(cell) and _distance(cell, view.hero) > _NEAR else None
-
-
-def _distance(a: Place, b: Place) -> int:
-    return abs(a[0] - b[0]) + abs(a[1] - b[1])
+    return cell if view.room.inside(cell) and distance(cell, view.hero) > _NEAR else None

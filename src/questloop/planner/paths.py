@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection
 
-from questloop.planner.room import Direction, Place, Room
+from questloop.planner.room import Direction, Place, Room, distance
 
 _LEDGE_REACH = 1  # a step may cross ledge cells, so distance / longest step is what stays admissible
 
@@ -22,7 +22,7 @@ def find_path(room: Room, start: Place, goals: Collection[Place]) -> list[Direct
         return None
     reach = _longest_step(room)
     return _search(
-        room, start, set(targets), lambda place: min(_distance(place, goal) for goal in targets) / reach
+        room, start, set(targets), lambda place: min(distance(place, goal) for goal in targets) / reach
     )
 
 
@@ -65,10 +65,6 @@ def _unwind(came: dict[Place, tuple[Place, Direction]], place: Place) -> list[Di
         place, direction = came[place]
         path.append(direction)
     return path[::-1]
-
-
-def _distance(a: Place, b: Place) -> int:
-    return abs(a[0] - b[0]) + abs(a[1] - b[1])
 
 
 def _longest_step(room: Room) -> int:

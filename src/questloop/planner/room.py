@@ -213,3 +213,8 @@ class Room:
 def neighbour(place: Place, direction: Direction) -> Place:
     """The next place in a direction, inside the room or not."""
     return place[0] + direction.value[0], place[1] + direction.value[1]
+
+
+def distance(a: Place, b: Place) -> int:
+    """Steps between two places where nothing is in the way."""
+    return abs(a[0] - b[0]) + abs(a[1] - b[1])

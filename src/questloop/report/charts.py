@@ -8,26 +8,24 @@ from typing import Any
 from markupsafe import Markup
 
 from questloop.report.book import RunBook
+from questloop.report.curves import CURVES, boundaries, series
 from questloop.report.page_data import Played
 from questloop.report.plots import Line, line_plot, reliability_plot
 from questloop.storage.keys import Stage
 
-LEARNING = {
-    "return_per_1000_steps": "Reward per 1,000 steps",
-    "unique_rooms_per_episode": "Rooms entered by an episode",
-    "entropy": "Entropy of the policy, nats",
-}
+LEARNING = ("return_per_1000_steps", "unique_rooms_per_episode", "entropy")
+"""the training curves that the report and the overview show"""
 
 
 def learning_curves(played: Played) -> list[tuple[str, Markup]]:
     """Titles and plots over environment steps; `played` may end with an epoch that still goes on."""
-    points = [point for info in played.values() for point in info["curve"]]
-    boundaries = [info["step_start"] for info in played.values()][1:]
-    steps = [point["step"] for point in points]
+    found, starts = series(played), boundaries(played)
+    shown = [
+        (curve.title, found[curve.key]) for curve in CURVES if curve.key in LEARNING and curve.key in found
+    ]
     return [
-        (title, line_plot(title, [_line(title, steps, points, key)], "environment steps", boundaries))
-        for key, title in LEARNING.items()
-        if any(point.get(key) is not None for point in points)
+        (title, line_plot(title, [Line(title, each.x, each.y)], "environment steps", starts))
+        for title, each in shown
     ]
 
 
@@ -80,10 +78,6 @@ def calibration(info: Mapping[str, Any]) -> Markup:
     bins = [item for item in _reading(info)["calibration"] if item["comparisons"]]
     points = [(item["predicted"], item["observed"], item["comparisons"]) for item in bins]
     return reliability_plot("Calibration", points, "predicted preference, against observed")
-
-
-def _line(label: str, steps: list[float], points: list[Any], key: str) -> Line:
-    return Line(label, steps, [point.get(key) for point in points])
 
 
 def _series(label: str, infos: Mapping[int, Any], read: Callable[[Any], float | None]) -> Line:

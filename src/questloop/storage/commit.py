@@ -124,6 +124,12 @@ def read_result(store: Store, epoch: int, stage: Stage, key: str) -> bytes:
     return store.get(key) if commit is None else read_committed(store, commit, key)
 
 
+def holds(store: Store, epoch: int, stage: Stage, key: str) -> bool:
+    """Whether the stage of an epoch is committed, and with this object."""
+    commit = read_commit(store, epoch, stage)
+    return commit is not None and key in commit.listed
+
+
 def remedy(epoch: int) -> str:
     """What to do where a committed object of `epoch` is not what it was."""
     return f"restore it from a copy, or play again from there: `questloop verify --rewind {epoch} --repair`"

@@ -26,7 +26,6 @@ from questloop.training.autoscale import Layout, choose_layout
 _OBJECT_STORE_BYTES = 400 * 2**20
 _KNOCK_S = 5.0
 _LONGEST_BASE = 36
-_UNFIT = "too long for Ray's sockets or not ASCII"
 # One thread per runner: emulators fill the cores, and a pool in every process would only fight over them.
 _WORKER_ENV = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 

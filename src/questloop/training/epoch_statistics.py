@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from questloop.env.slot_report import SlotReport
 from questloop.episodes.boundary import ends_episode
+from questloop.game.guide import place_name
 from questloop.telemetry import metrics
 from questloop.training.epoch_plan import CurvePoint
 from questloop.training.rollout import Rollout
@@ -137,7 +138,7 @@ class RoomMeter:
         """
         found: dict[str, list[str]] = {}
         for place, steps in sorted(self.tile_steps.items()):
-            found.setdefault(_name(place >> 8), []).append(f"{place & 255} {steps}")
+            found.setdefault(place_name(place >> 8), []).append(f"{place & 255} {steps}")
         return {room: " ".join(pairs) for room, pairs in found.items()}
 
     def aims(self) -> dict[str, float] | None:
@@ -278,11 +279,7 @@ class EpochTally:
 
 
 def _named(steps: Mapping[int, int]) -> dict[str, int]:
-    return {_name(place): count for place, count in sorted(steps.items())}
-
-
-def _name(place: int) -> str:
-    return f"{place >> 8}:{place & 255:02x}"
+    return {place_name(place): count for place, count in sorted(steps.items())}
 
 
 def _rounded(value: float) -> float:

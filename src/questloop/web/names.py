@@ -7,6 +7,7 @@ from functools import cached_property
 from questloop.episodes.plain import counted
 from questloop.errors import QuestloopError
 from questloop.exploration.cells import parse_cell_name
+from questloop.game.guide import place_name
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_in_force
 from questloop.report.page_data import parse_room
@@ -29,7 +30,7 @@ class Names:
             place, _, milestones = parse_cell_name(name.removeprefix("archive-"))
         except ValueError:
             return name.replace("_", " ")
-        room = self.place(f"{place >> 8}:{place & 255:02x}")
+        room = self.place(place_name(place))
         return f"archive: {room}, {counted(milestones.bit_count(), 'milestone')}"
 
     def place(self, room: str) -> str:
