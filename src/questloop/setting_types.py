@@ -1,4 +1,4 @@
-"""What settings are made of: their types and choices, where values come from, and what the loop sets.
+"""What settings are made of: their types and choices, and which source of a value wins.
 
 `questloop.settings` has the settings themselves.
 """

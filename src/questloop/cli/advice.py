@@ -1,4 +1,4 @@
-"""Commands that errors name, made to work as they are pasted.
+"""Adds the user's own store and flags to commands that errors recommend, so that they can be pasted.
 
 An error from below says `questloop verify --rewind 3`; whoever named a store, a settings file or a seed by a
 flag needs these again.

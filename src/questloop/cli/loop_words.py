@@ -1,4 +1,4 @@
-"""What `questloop demo` and `pipeline` say before they load anything large, and what to do when they end."""
+"""What `questloop demo` and `pipeline` print first, before they load anything large, and last."""
 
 from __future__ import annotations
 

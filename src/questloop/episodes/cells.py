@@ -1,4 +1,4 @@
-"""The distinct cells of a run: each noted once, the first time that it is seen, for judges of states.
+"""Finds the distinct cells of a run, parts of rooms with what was achieved, for the judges of states.
 
 A cell is where the hero stands (the room, and which ninth of it) together with what was achieved: items,
 keys and milestones. A run has hundreds of them, at most some thousands, however many steps it has.

@@ -1,4 +1,4 @@
-"""Turns the traces of an epoch into its segments and episode records in the store."""
+"""Exports an epoch: selects segments within its budget, and writes its episodes, inputs and cells."""
 
 from __future__ import annotations
 

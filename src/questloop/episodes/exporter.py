@@ -1,4 +1,4 @@
-"""Encodes and uploads segments in background threads."""
+"""Background threads that encode segments one by one and upload them."""
 
 from __future__ import annotations
 

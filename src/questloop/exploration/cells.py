@@ -1,4 +1,4 @@
-"""The cells by which the archive tells places apart: room and milestones."""
+"""The cells of the archive of restart points: a room together with keys and milestones."""
 
 from __future__ import annotations
 

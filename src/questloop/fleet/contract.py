@@ -1,4 +1,4 @@
-"""What every way to a machine offers, and what can go wrong on it."""
+"""The interface of every way to a machine, by SSH or local, and the errors that it raises."""
 
 from __future__ import annotations
 

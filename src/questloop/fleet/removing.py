@@ -1,4 +1,4 @@
-"""Ending what runs on a machine that is about to leave the fleet."""
+"""Ends what runs on a machine that is about to leave the fleet."""
 
 from __future__ import annotations
 

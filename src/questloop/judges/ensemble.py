@@ -1,4 +1,4 @@
-"""Combines the scores of three judges into one line."""
+"""Combines what the three judges said of a segment into its line of `scores.jsonl`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that no commit lists: judge passes, judgements, leases and their heartbeats.
+"""Checks the documents that no commit lists (judge passes, judgements, leases), and removes damaged ones.
 
 Each is checked against its own digest. A run does without one that was cut off or changed: it asks again, or
 takes it as if it were not there. So none of them harms an epoch, and `mend` takes it away.

@@ -1,4 +1,4 @@
-"""The pictures of a film: the screen of the game, and below it in words what happens and what was said."""
+"""Draws the pictures of a film: a screen with words below it, or many screens side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charts of a run: learning curves, judges and reward models."""
+"""The charts of the HTML report and the overview page: some training curves, judges, reward models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training curves of a run: what is drawn, over which steps, and as CSV."""
+"""Every training curve of a run, for the dashboard and as CSV: what is drawn, and over which steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Films of episodes: one with captions, quick where nothing happens, or many side by side."""
+"""Films of episodes: which steps are shown and how fast, written as one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns judges' scores into preferences: which segments are compared, and which are held out."""
+"""Turns judges' scores into preferences: which segments and states are compared, and how it came out."""
 
 from __future__ import annotations
 

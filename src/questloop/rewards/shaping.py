@@ -1,4 +1,4 @@
-"""Turns a potential, such as the reward model's, into rewards, and says how much they weigh."""
+"""Turns a potential, such as the reward model's, into rewards, and decides what weight it has, if any."""
 
 from __future__ import annotations
 

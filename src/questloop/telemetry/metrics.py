@@ -1,6 +1,6 @@
-"""Every Prometheus metric, by its published name less `questloop_`.
+"""Every Prometheus metric; its name here is the published one without `questloop_`.
 
-They are in prometheus_client's own registry, with those of the process.
+The metrics are in prometheus_client's own registry, with those of the process.
 """
 
 from __future__ import annotations

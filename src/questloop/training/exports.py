@@ -1,4 +1,4 @@
-"""Exports the segments of an epoch from the runners' traces, across epochs."""
+"""Keeps a run's recorder from epoch to epoch, and joins the runners' traces for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the reward model that an epoch's plan names by its digest."""
+"""Loads the reward model that shapes an epoch, found in the store by its digest."""
 
 from __future__ import annotations
 

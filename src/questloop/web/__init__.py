@@ -1,1 +1,1 @@
-"""The dashboard: a run, its judges and the fleet in a browser, live; only labels and notes are written."""
+"""The dashboard: a run, its judges and the fleet in a browser, live; people can write labels and notes."""
