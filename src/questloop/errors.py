@@ -63,3 +63,13 @@ def message_of(item: Mapping[str, Any]) -> str:
     'not a whole number'
     """
     return str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+
+
+def reason_of(error: ValueError, whole: str = "") -> str:
+    """What is wrong with a document, in a few words, and in which field; `whole` names it where in none."""
+    found = getattr(error, "errors", None)
+    if found is None:
+        return str(error)
+    first = found()[0]
+    place = ".".join(map(str, first["loc"])) or whole
+    return f"{place}: {message_of(first)}" if place else message_of(first)

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from questloop import settings as settings_module
 from questloop.episodes.files import decode_observations, decode_states, encode_observations
+from questloop.episodes.jsonl import from_jsonl
 from questloop.episodes.segment import parse_manifest, parse_record
 from questloop.errors import QuestloopError
 from questloop.exploration.archive import Archive
@@ -31,7 +32,6 @@ from questloop.game.input_script import parse_inputs
 from questloop.game.rom import Rom
 from questloop.game.state_file import SaveState
 from questloop.grpo.data import load_rows
-from questloop.judges.jsonl import from_jsonl
 from questloop.judges.scores import SegmentScores
 from questloop.llm.structured import ParseError, parse_object
 from questloop.planner.plan import InvalidPlan, parse_plan

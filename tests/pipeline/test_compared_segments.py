@@ -2,8 +2,8 @@
 
 import pytest
 
+from questloop.episodes.jsonl import to_jsonl
 from questloop.errors import BadDataError
-from questloop.judges.jsonl import to_jsonl
 from questloop.judges.pairwise import Preference
 from questloop.judges.scores import SegmentScores
 from questloop.pipeline.stages import compared_segments

@@ -33,7 +33,7 @@ def traced(slots, steps):
 
 
 def sample(runner, trace):
-    return Sample(runner, None, None, trace, 0.0, 0.0, 0.0)
+    return Sample(runner, None, None, trace, 0.0, 0.0)
 
 
 def test_a_few_agents_are_shown_at_most_every_few_seconds(tmp_path):

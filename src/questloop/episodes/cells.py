@@ -6,23 +6,23 @@ keys and milestones. A run has hundreds of them, at most some thousands, however
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from questloop.episodes.files import decode_observations, encode_observations
+from questloop.episodes.jsonl import from_jsonl, to_jsonl
 from questloop.episodes.trace import Floats, Trace
-from questloop.errors import BadDataError, message_of
+from questloop.errors import BadDataError
 from questloop.game.columns import Columns, Masks
 from questloop.game.profile import Profile
 from questloop.game.state import decode_all
 from questloop.storage import keys
-from questloop.storage.commit import holds
+from questloop.storage.commit import holds, remedy
 from questloop.storage.keys import Stage
 from questloop.storage.schema import NEWEST, SchemaVersion
 from questloop.storage.store import Store, StoredObject
@@ -103,7 +103,7 @@ class CellCollector:
 
     def write(self, store: Store) -> tuple[StoredObject, ...]:
         """The epoch's files, for the commit of its rollouts."""
-        lines = b"".join(_line(each.cell) for each in self._found)
+        lines = to_jsonl(each.cell for each in self._found)
         size = self._found[0].observation.size if self._found else 0
         seen = [each.observation for each in self._found]
         observations = np.stack(seen) if seen else np.zeros((0, size), np.float32)
@@ -152,7 +152,7 @@ def read_cells(store: Store, epoch: int) -> list[GameCell]:
     if not holds(store, epoch, Stage.ROLLOUTS, keys.cells(epoch)):
         return []
     key = keys.cells(epoch)
-    return [_parse(line, f"{key} line {number}") for number, line in _numbered(store.get(key))]
+    return from_jsonl(GameCell, store.get(key), key, remedy(epoch))
 
 
 def read_seen_cells(store: Store, epoch: int) -> list[SeenCell]:
@@ -165,20 +165,3 @@ def read_seen_cells(store: Store, epoch: int) -> list[SeenCell]:
     if len(observations) != len(cells):
         raise BadDataError(f"{key}: {len(observations)} observations of {len(cells)} cells")
     return [SeenCell(cell, row) for cell, row in zip(cells, observations, strict=True)]
-
-
-def _line(cell: GameCell) -> bytes:
-    return json.dumps(cell.model_dump(mode="json"), separators=(",", ":"), allow_nan=False).encode() + b"\n"
-
-
-def _numbered(data: bytes) -> Iterable[tuple[int, bytes]]:
-    return enumerate(data.splitlines(), 1)
-
-
-def _parse(line: bytes, where: str) -> GameCell:
-    try:
-        return GameCell.model_validate_json(line)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BadDataError(f"{where}: {place + ': ' if place else ''}{message_of(first)}") from None

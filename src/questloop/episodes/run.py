@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from questloop.errors import BadDataError, UsageError, message_of
+from questloop.errors import BadDataError, UsageError, reason_of
 from questloop.game.observation import OBSERVATION_VERSION
 from questloop.game.rom import Rom
 from questloop.settings import Settings
@@ -68,7 +68,7 @@ def read_run(store: Store) -> Run:
     except NotFound:
         raise BadDataError(f"store {store.url} holds no run; begin one with `questloop pipeline`") from None
     except ValidationError as error:
-        raise BadDataError(f"{keys.run()}: not a run: {message_of(error.errors()[0])}") from None
+        raise BadDataError(f"{keys.run()}: not a run: {reason_of(error)}") from None
 
 
 def run_id(game: str, seed: int) -> str:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from questloop.episodes.takeover import Takeover
 from questloop.episodes.trace import Bytes, EpisodeStart, Floats
-from questloop.errors import BadDataError, message_of
+from questloop.errors import BadDataError, reason_of
 from questloop.game.screen import Screen
 from questloop.storage.keys import EpisodeId, SegmentId
 from questloop.storage.schema import NEWEST, SchemaVersion
@@ -197,9 +197,7 @@ def _parse(kind: type[_Doc], data: bytes, key: str) -> _Doc:
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BadDataError(f"{key}: {place + ': ' if place else ''}{message_of(first)}") from None
+        raise BadDataError(f"{key}: {reason_of(error)}") from None
 
 
 def milestone_names(mask: int, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
-from questloop.errors import BadDataError, message_of
+from questloop.errors import BadDataError, reason_of
 from questloop.machine import machine_cores, machine_memory_mb, processor_name
 from questloop.redaction import hide, shown
 from questloop.setting_types import Origin
@@ -85,7 +85,7 @@ def read_sessions(store: Store) -> list[Session]:
         try:
             found.append(Session.model_validate_json(store.get(key)))
         except ValidationError as error:
-            raise BadDataError(f"{key}: not a session: {message_of(error.errors()[0])}") from None
+            raise BadDataError(f"{key}: not a session: {reason_of(error)}") from None
     return found
 
 

@@ -11,7 +11,6 @@ al. 2024, "Vision language models are in-context value learners" (2411.04549), w
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,15 +18,16 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict
 
 from questloop.episodes.cells import GameCell
+from questloop.episodes.jsonl import from_jsonl, to_jsonl
 from questloop.episodes.plain import plain
 from questloop.judges.ahead import Waypoint
 from questloop.judges.base_pass import BasePass
-from questloop.judges.jsonl import from_jsonl, to_jsonl
 from questloop.judges.judge_runner import JudgeRunner
 from questloop.judges.pairwise import PairSummary, Preference, ask_pairs, summarise_pairs
 from questloop.judges.request import Case
 from questloop.judges.rubric import CELL, NEARER
 from questloop.judges.scores import JudgeScores, Score
+from questloop.judges.selection import shuffled
 from questloop.judges.states import describe
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion
@@ -208,7 +208,7 @@ def choose(cells: Sequence[CellText], budget: int | str, seed: int) -> list[Cell
     in detail; a seeded hash decides within one.
     """
     kinds: dict[str, list[CellText]] = {}
-    for cell in sorted(cells, key=lambda cell: _hash(seed, cell.cell_id)):
+    for cell in sorted(cells, key=lambda cell: shuffled(seed, cell.cell_id)):
         kinds.setdefault(cell.kind, []).append(cell)
     turns = sorted((turn, kind, cell.cell_id) for kind in kinds for turn, cell in enumerate(kinds[kind]))
     by_id = {cell.cell_id: cell for cell in cells}
@@ -236,7 +236,7 @@ def pairs_of(
         near = [line.cell_id for line in order[max(at - NEAR, 0) : at + NEAR + 1]]
         others = [other for other in near if texts[other] != texts[cell_id]]
         if others:
-            other = min(others, key=lambda each: _hash(seed, cell_id, each))
+            other = min(others, key=lambda each: shuffled(seed, cell_id, each))
             pairs.add((min(cell_id, other), max(cell_id, other)))
     return sorted(pairs)
 
@@ -251,7 +251,3 @@ def _score(cell_id: str, answer: JudgeScores) -> CellScore | None:
         model=answer.model,
         fingerprint=answer.fingerprint,
     )
-
-
-def _hash(seed: int, *parts: str) -> str:
-    return hashlib.sha256(":".join([str(seed), *parts]).encode()).hexdigest()

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from questloop.episodes.jsonl import to_jsonl
 from questloop.errors import UnavailableError, UsageError
 from questloop.judges.base_pass import BasePass
 from questloop.judges.cells import CellPass
 from questloop.judges.ensemble import combine
 from questloop.judges.journal import open_pass
-from questloop.judges.jsonl import to_jsonl
 from questloop.judges.judge_runner import JudgeRunner, run_lanes
 from questloop.judges.request import Case, Load, prepare, prompt_tokens
 from questloop.judges.rubric import JUDGES

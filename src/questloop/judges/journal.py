@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from questloop.errors import BadDataError, UsageError
+from questloop.errors import BadDataError, UsageError, reason_of
 from questloop.judges.scores import JudgeScores
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion
-from questloop.storage.sealed import reason_of, seal, unseal
+from questloop.storage.sealed import seal, unseal
 from questloop.storage.store import NotFound, Store
 
 

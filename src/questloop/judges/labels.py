@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from questloop.episodes.jsonl import from_jsonl, to_jsonl
 from questloop.judges.agreement import rank_correlation
-from questloop.judges.jsonl import from_jsonl, to_jsonl
 from questloop.judges.scores import Score, SegmentScores
+from questloop.judges.selection import shuffled
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import NotFound, Store
@@ -39,15 +39,11 @@ class LabelAgreement(BaseModel):
 
 def choose(scores: Sequence[SegmentScores], count: int, seed: int) -> list[str]:
     """Segment ids to label: evenly over the judges' weighted scores, in an order that tells nothing."""
-
-    def shuffled(line: SegmentScores) -> str:
-        return hashlib.sha256(f"{seed}:{line.segment_id}".encode()).hexdigest()
-
-    judged = sorted((line for line in scores if line.weighted is not None), key=shuffled)
-    ranked = sorted(judged, key=lambda line: line.weighted or 0.0)
+    judged = [line for line in scores if line.weighted is not None]
+    ranked = sorted(judged, key=lambda line: (line.weighted or 0.0, shuffled(seed, line.segment_id)))
     step = max(len(ranked) / count, 1.0)
     chosen = [ranked[int(step * number)] for number in range(min(count, len(ranked)))]
-    return [line.segment_id for line in sorted(chosen, key=shuffled)]
+    return sorted((line.segment_id for line in chosen), key=lambda name: shuffled(seed, name))
 
 
 def read_labels(store: Store, epoch: int) -> dict[str, float]:

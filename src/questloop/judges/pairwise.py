@@ -6,20 +6,19 @@ contradict each other the judge follows the order, not the play, and the pair is
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from questloop.episodes.jsonl import from_jsonl, to_jsonl
 from questloop.errors import BadDataError, UsageError
 from questloop.judges.base_pass import BasePass
-from questloop.judges.jsonl import from_jsonl, to_jsonl
 from questloop.judges.judge_runner import JudgeRunner
 from questloop.judges.request import Case, Load, prepare
 from questloop.judges.rubric import PAIRWISE
 from questloop.judges.scores import JudgeScores, Score
-from questloop.judges.selection import SegmentInfo
+from questloop.judges.selection import SegmentInfo, shuffled
 from questloop.storage import keys
 from questloop.storage.schema import SchemaVersion
 from questloop.storage.store import NotFound, Store, StoredObject
@@ -142,11 +141,7 @@ def preference(a: str, b: str, ab: JudgeScores, ba: JudgeScores) -> Preference:
 
 def choose_pairs(segments: Sequence[SegmentInfo], count: int, seed: int) -> list[tuple[str, str]]:
     """At most `count` pairs of different episodes, no segment in many more pairs than another, seeded."""
-
-    def key(*parts: str) -> str:
-        return hashlib.sha256(":".join([str(seed), *parts]).encode()).hexdigest()
-
-    order = sorted(segments, key=lambda info: key(info.segment_id))
+    order = sorted(segments, key=lambda info: shuffled(seed, info.segment_id))
     chosen: list[tuple[str, str]] = []
     for distance in range(1, len(order) // 2 + 1):
         for place, info in enumerate(order):

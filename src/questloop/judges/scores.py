@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from questloop.judges.jsonl import from_jsonl, to_jsonl
+from questloop.episodes.jsonl import from_jsonl, to_jsonl
 from questloop.judges.rubric import Criterion
 from questloop.llm.reply import ChatFailure
 from questloop.llm.structured import ParseFailure

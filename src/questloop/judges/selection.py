@@ -56,7 +56,7 @@ def _cells(segments: Sequence[SegmentInfo], seed: int) -> list[list[_Entry]]:
     cells: dict[tuple[int, int], list[_Entry]] = {}
     for info in segments:
         place = (novelty[info.segment_id], returns[info.segment_id])
-        cells.setdefault(place, []).append((0, _key(info.segment_id, seed), info))
+        cells.setdefault(place, []).append((0, shuffled(seed, info.segment_id), info))
     for cell in cells.values():
         heapq.heapify(cell)
     return [cells[place] for place in sorted(cells, reverse=True)]
@@ -77,5 +77,6 @@ def _least_judged(cell: list[_Entry], judged: Counter[str]) -> SegmentInfo:
         heapq.heappush(cell, (judged[info.episode_id], key, info))
 
 
-def _key(segment_id: str, seed: int) -> str:
-    return hashlib.sha256(f"{seed}:{segment_id}".encode()).hexdigest()
+def shuffled(seed: int, *names: str) -> str:
+    """A key by which to sort: an order as good as random, alike on every machine."""
+    return hashlib.sha256(":".join([str(seed), *names]).encode()).hexdigest()

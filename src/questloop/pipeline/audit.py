@@ -18,7 +18,7 @@ from questloop.episodes.audit import audit as audit_store
 from questloop.episodes.cells import read_seen_cells
 from questloop.episodes.findings import Audit, Kind
 from questloop.episodes.run import Run, read_run
-from questloop.errors import BadDataError, message_of
+from questloop.errors import BadDataError, reason_of
 from questloop.judges.ahead import is_imagined
 from questloop.judges.cells import read_book
 from questloop.judges.journal import PassRecord
@@ -247,4 +247,4 @@ def _summary(store: Store, epoch: int) -> Summary:
     try:
         return Summary.model_validate_json(store.get(key))
     except ValidationError as error:
-        raise BadDataError(f"{key}: not a summary: {message_of(error.errors()[0])}") from None
+        raise BadDataError(f"{key}: not a summary: {reason_of(error)}") from None

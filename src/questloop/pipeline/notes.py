@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 from pydantic import BaseModel
 
 from questloop.episodes.findings import Audit, AuditFinding, Kind
+from questloop.errors import reason_of
 from questloop.judges.journal import PassRecord
 from questloop.judges.scores import JudgeScores
 from questloop.storage import keys
 from questloop.storage.lease import LEASE_S, Beat, Holder
-from questloop.storage.sealed import reason_of, seal, unseal
+from questloop.storage.sealed import seal, unseal
 from questloop.storage.store import NotFound, Store
 
 THREADS = 8

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from questloop.errors import message_of
+from questloop.errors import reason_of
 from questloop.game.profile import Profile
 from questloop.planner.plan import HEADINGS, Column, Heading, InvalidPlan, Row
 from questloop.planner.room import SIDES, Place, distance
@@ -63,9 +63,7 @@ def parse_hint(document: Any) -> Hint:
     try:
         return Hint.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InvalidPlan(f"{place or 'hint'}: {message_of(first)}") from None
+        raise InvalidPlan(reason_of(error, "hint")) from None
 
 
 def hint_schema() -> dict[str, Any]:

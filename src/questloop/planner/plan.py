@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from questloop.errors import message_of
+from questloop.errors import reason_of
 from questloop.planner.room import Direction
 
 MAX_MACROS = 32
@@ -104,9 +104,7 @@ def parse_plan(document: Any) -> Plan:
     try:
         return Plan.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InvalidPlan(f"{place or 'plan'}: {message_of(first)}") from None
+        raise InvalidPlan(reason_of(error, "plan")) from None
 
 
 def in_words(macro: Macro) -> str:

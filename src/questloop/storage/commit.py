@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from questloop.errors import BadDataError
+from questloop.errors import BadDataError, reason_of
 from questloop.storage import keys
 from questloop.storage.keys import Stage
 from questloop.storage.lease import LeaseLost, is_superseded
 from questloop.storage.schema import NEWEST, SchemaVersion
-from questloop.storage.sealed import reason_of, seal, unseal
+from questloop.storage.sealed import seal, unseal
 from questloop.storage.store import AlreadyExists, NotFound, Store, StoredObject, sha256_hex
 
 

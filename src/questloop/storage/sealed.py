@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from questloop.errors import message_of
-
 DIGEST = "digest"
 
 Document = TypeVar("Document", bound=BaseModel)
@@ -43,16 +41,6 @@ def unseal(data: bytes, model: type[Document]) -> Document:
     if digest is not None and digest != _digest(fields):
         raise ValueError("it was changed since it was written")
     return model.model_validate(fields)
-
-
-def reason_of(error: ValueError) -> str:
-    """What is wrong with a document, in a few words."""
-    found = getattr(error, "errors", None)
-    if found is None:
-        return str(error)
-    first = found()[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {message_of(first)}" if place else message_of(first)
 
 
 def _digest(fields: dict[str, Any]) -> str:

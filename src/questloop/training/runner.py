@@ -35,7 +35,6 @@ class Sample:
     report: SlotReport
     trace: Trace | None
     seconds: float  # wall time of the sampling itself
-    cpu_seconds: float
     policy_seconds: float  # a step, to the policy's decision for all slots
 
 
@@ -97,7 +96,7 @@ class QuestRunner(EnvRunner, Checkpointable):
                 self.streams = slot_streams(self.config.seed or 0, first, self.env.num_slots, incarnation)
                 self.env.seed(self.streams)
                 self.env.reset(self._obs)
-            started, started_cpu = time.perf_counter(), time.process_time()
+            started = time.perf_counter()
             rollout = self._sample(steps)
             report, trace = self.env.report(), self.env.trace()
             report.copilots = {copilot.name: copilot.report() for copilot in self.copilots}
@@ -110,7 +109,6 @@ class QuestRunner(EnvRunner, Checkpointable):
                 report=report,
                 trace=trace,
                 seconds=time.perf_counter() - started,
-                cpu_seconds=time.process_time() - started_cpu,
                 policy_seconds=self._policy_seconds / steps,
             )
         except Exception as error:

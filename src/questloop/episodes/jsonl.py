@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from questloop.errors import BadDataError, message_of
+from questloop.errors import BadDataError, reason_of
 
 _Line = TypeVar("_Line", bound=BaseModel)
 
@@ -24,7 +24,5 @@ def from_jsonl(model: type[_Line], data: bytes, where: str, remedy: str) -> list
         try:
             found.append(model.model_validate_json(line))
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise BadDataError(f"{where} line {number}: {place}: {message_of(first)}; {remedy}") from None
+            raise BadDataError(f"{where} line {number}: {reason_of(error)}; {remedy}") from None
     return found
