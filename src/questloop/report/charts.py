@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from questloop.report.book import RunBook
 from questloop.report.curves import CURVES, boundaries, series
-from questloop.report.page_data import Played
+from questloop.report.page_data import Played, reading_in_use
 from questloop.report.plots import Line, line_plot, reliability_plot
 from questloop.storage.keys import Stage
 
@@ -75,7 +75,7 @@ def model_charts(book: RunBook) -> list[tuple[str, Markup]]:
 
 def calibration(info: Mapping[str, Any]) -> Markup:
     """A reward model's predicted against observed preferences; `info` is its commit's."""
-    bins = [item for item in _reading(info)["calibration"] if item["comparisons"]]
+    bins = [item for item in reading_in_use(info)["calibration"] if item["comparisons"]]
     points = [(item["predicted"], item["observed"], item["comparisons"]) for item in bins]
     return reliability_plot("Calibration", points, "predicted preference, against observed")
 
@@ -90,11 +90,6 @@ def _along_walkthrough(label: str, learned: Mapping[int, Any], key: str) -> Line
 
 def _accuracy(label: str, learned: Mapping[int, Any], key: str) -> Line:
     nothing = dict.fromkeys(("value", "low", "high"))  # of a version that did not measure it
-    found = [_reading(info).get(key, nothing) for info in learned.values()]
+    found = [reading_in_use(info).get(key, nothing) for info in learned.values()]
     values, low, high = ([item[name] for item in found] for name in ("value", "low", "high"))
     return Line(label, [float(epoch) for epoch in learned], values, low, high)
-
-
-def _reading(info: Mapping[str, Any]) -> dict[str, Any]:
-    reading: dict[str, Any] = info["readings"][info["reading"]]
-    return reading

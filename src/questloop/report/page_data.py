@@ -237,7 +237,7 @@ def reward_model(info: Mapping[str, Any], title: Callable[[str], str] = str) -> 
 
     `info` is its commit's, `title` names milestones by their keys.
     """
-    reading = _in_use(info)
+    reading = reading_in_use(info)
     return [
         ("reading in use", str(info["reading"])),
         ("accuracy against the judges", with_interval(reading["judges"])),
@@ -296,7 +296,8 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _in_use(info: Mapping[str, Any]) -> Mapping[str, Any]:
+def reading_in_use(info: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a reward model's report says of the reading that it uses."""
     reading: Mapping[str, Any] = info["readings"][info["reading"]]
     return reading
 
