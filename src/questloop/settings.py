@@ -160,7 +160,7 @@ class ExplorationSettings(SettingsGroup):
 class StoreSettings(SettingsGroup):
     """The object store: a plain path, `file:///...` or `s3://bucket`."""
 
-    store_url: PathText | None = Field(None, description="unset: runs/store, or S3 if S3_ENDPOINT_URL is set")
+    store_url: PathText | None = Field(None, description="the store; unset: runs/store or at S3_ENDPOINT_URL")
     s3_endpoint_url: str | None = Field(None, description="an S3 server, for example http://minio-api:9000")
     s3_access_key: HeaderSecret | None = Field(
         None,
@@ -190,9 +190,9 @@ class StoreSettings(SettingsGroup):
 class LLMSettings(SettingsGroup):
     """Judges' and planner's models."""
 
-    llm_backend: LLMBackend | None = Field(None, description="unset: follows what else is set")
+    llm_backend: LLMBackend | None = Field(None, description="way to models; unset: follows what else is set")
     llm_endpoint: str | None = Field(None, description="one OpenAI-compatible URL for every role")
-    llm_use_direct: bool = Field(True, description="in a namespace: the workload services, not the gateway")
+    llm_use_direct: bool = Field(True, description="ask the workload services of a namespace, no gateway")
     llm_namespace: str | None = Field(None, description="namespace of the model services")
     llm_gateway_url: str | None = Field(
         None, description="the llm-d gateway, routes /vision /dialog /puzzle /judge/..."
@@ -239,7 +239,7 @@ class FleetSettings(SettingsGroup):
     database_url: SecretStr = Field(
         SecretStr("sqlite:///questloop-fleet.sqlite3"), description="SQLite file or PostgreSQL URL"
     )
-    nats_url: SecretStr | None = Field(None, description="unset: an embedded server on 127.0.0.1:4222")
+    nats_url: SecretStr | None = Field(None, description="the queue; unset: one of its own on 127.0.0.1:4222")
     nats_credentials: AnyPath | None = Field(None, description="NATS credentials file")
     nats_ca_bundle: AnyPath | None = Field(None, description="CA of the NATS server's certificate")
     poll_interval_s: float = Field(10, gt=0, description="between two polls of a machine, seconds")

@@ -1,6 +1,13 @@
 """What pages show of a run."""
 
-from questloop.report.page_data import planner
+import pytest
+
+from questloop.report.page_data import number, planner
+
+
+@pytest.mark.parametrize(("value", "text"), [(-0.001, "0.00"), (0.0, "0.00"), (-0.01, "-0.01"), (None, "–")])
+def test_nothing_has_no_sign(value, text):
+    assert number(value) == text
 
 
 def test_an_epoch_without_the_planner_has_no_counts():
@@ -12,7 +19,7 @@ def test_an_epoch_without_the_planner_has_no_counts():
         ("takeovers: puzzle solved", [None, 2, 2]),
         ("steps played by plans", [None, 90, 90]),
         ("plans", [None, 3, 3]),
-        ("invalid", [None, 1, 1]),
+        ("invalid plans", [None, 1, 1]),
         ("hints: given", [None, 5, None]),
         ("hints: reached", [None, 4, None]),
     ]

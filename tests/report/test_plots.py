@@ -33,6 +33,12 @@ def test_epochs_are_marked_at_whole_numbers():
     assert re.findall(r'text-anchor="middle">([^<]+)<', plot) == ["0", "1", "epoch"]
 
 
+@pytest.mark.parametrize(("values", "marks"), [([0, 0], [0, 1]), ([1, 0], [0, 1]), ([3, 1], [0, 1, 2, 3])])
+def test_counts_are_marked_at_whole_numbers_and_nothing_lies_at_the_bottom(values, marks):
+    plot = line_plot("t", [Line("a", [0, 1], values)], "epoch")
+    assert [float(mark) for mark in re.findall(r'text-anchor="end">([^<]+)<', plot)] == marks
+
+
 @pytest.mark.parametrize("plot", [line_plot("t", [], "x"), reliability_plot("t", [], "x")])
 def test_nothing_to_draw_is_said(plot):
     assert "<svg" not in plot

@@ -8,6 +8,7 @@ from tests.pipeline.playing import play
 
 from questloop import settings
 from questloop.episodes.run import open_run, read_run
+from questloop.episodes.session import note_session
 from questloop.errors import BadDataError
 from questloop.report import report
 from questloop.report.report import REPORT_KEY, render, write_report
@@ -43,12 +44,20 @@ def run(tmp_path):
     return store, chosen
 
 
+def test_parts_are_those_of_the_run_not_of_who_asks(run):
+    store, chosen = run
+    note_session(store, settings.load(None, {"store_url": store.url, "planner": True, "aims": False}), 1)
+    page = render(store, chosen)
+    assert "planner on<" in page
+    assert "aims of the guide off<" in page
+
+
 def test_a_run_in_one_file(run):
     page = render(*run)
     assert "Took the twig blade" in page, "a milestone by its title"
     assert "Still ahead: The grove is awake." in page
     assert "takeovers: done" in page
-    assert "Room 4:11, 27 steps." in page
+    assert "Stone room, 27 steps." in page
     assert "push &lt;the&gt; block" in page
     assert "PUSH_BLOCK 3,4 up; WAIT 8" in page
     assert "1.50" in page

@@ -37,7 +37,7 @@ def test_the_furthest_milestone_is_the_last_of_the_game_that_either_end_reached(
     ]
     said = furthest(rows, TITLES)
     assert "“Opened the door”" in said
-    assert "0.0% of epoch 2's episodes, 3.0% of epoch 0's" in said
+    assert "by none of epoch 2's episodes, 3.0% of epoch 0's" in said
     assert "no episode" in furthest([row(0, milestone_shares={"sword": 0.0})], TITLES).lower()
 
 

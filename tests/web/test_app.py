@@ -8,7 +8,8 @@ from fastapi.testclient import TestClient
 from questloop.exploration.archive import Archive, Delta
 from questloop.judges.labels import read_labels
 from questloop.report.book import RunBook
-from questloop.settings import load
+from questloop.rewards.total import Rewards
+from questloop.settings import RewardSettings, load
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage
 from questloop.storage.keys import Stage
@@ -43,6 +44,18 @@ def test_a_page_of_an_empty_store_says_that_nothing_is_there_yet(tmp_path, path)
         "No run yet|No room yet|None yet|is off in this run|Nothing has been judged|Curves appear|no run has",
         answer.text,
     )
+    for claim in ("Not measured in this run", "kept by the release", "0 episodes", "<thead"):
+        assert claim not in answer.text, "nothing is said of a run that has not begun"
+
+
+def test_a_segments_reward_is_told_by_titles(pages, segment_id):
+    rewards = (
+        pages.get(f"/segments/{segment_id}").text.partition("<h2>Reward</h2>")[2].partition("</table>")[0]
+    )
+    titles = re.findall(r'<th scope="row"[^>]*>([^<]+)</th>', rewards)
+    assert titles
+    assert not {title.lower() for title in titles} & set(Rewards(1, RewardSettings()).names)
+    assert "-0.00" not in rewards
 
 
 def test_the_overview_has_the_closing_table_curves_and_segments(pages):
@@ -100,7 +113,8 @@ def test_an_episode_has_its_outcome_and_its_segments(pages, store, segment_id):
     episode_id = RunBook(store).manifest(segment_id).episode_id
     assert f'href="/episodes/{episode_id}"' in pages.get(f"/segments/{segment_id}").text
     text = pages.get(f"/episodes/{episode_id}").text
-    assert "running" in text
+    assert "unfinished" in text
+    assert "1 of 1 was exported" in text or "were exported" in text
     assert f'href="/segments/{segment_id}"' in text
 
 

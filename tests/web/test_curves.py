@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import re
+from uuid import uuid4
 
 import pytest
 from fastapi.testclient import TestClient
@@ -117,10 +118,32 @@ def test_a_folder_of_runs_lists_them_with_pages_of_their_own(several):
     assert {where for where in own if not where.startswith("/runs/two/")} == {"/"}
 
 
+@pytest.mark.integration
+@pytest.mark.timeout(180)
+def test_a_folder_of_a_bucket_lists_its_runs_too(store, s3_server):
+    runs = open_store(s3_server.settings(f"s3://one/runs-{uuid4().hex}"))
+    for entry in store.list(""):
+        for run in ("first", "second"):
+            runs.put(f"{run}/{entry.key}", store.get(entry.key))
+    runs.put("notes/todo.txt", b"no run")
+    settings = load(flags=s3_server.settings(runs.url).model_dump())
+    pages = TestClient(build_dashboard(runs, settings))
+    text = pages.get("/").text
+    assert re.findall(r'href="/runs/([^"/]*)/"', text) == ["first", "second"]
+    assert "3,600" in text
+    assert 'href="/runs/second/segments"' in pages.get("/runs/second/").text
+    assert pages.get("/runs/second/segments").text.count('class="card"') > 0
+    assert pages.get("/runs/notes/").status_code == 404
+    assert [run["name"] for run in pages.get("/compare.json?run=first&run=second").json()["runs"]] == [
+        "first",
+        "second",
+    ]
+
+
 def test_runs_are_compared_with_the_settings_that_differ(several):
     text = several.get("/compare?run=one&run=two").text
-    assert "<code>LR</code>" in text
-    assert "<code>GAMMA</code>" not in text
+    assert 'learning rate of Adam<br><code class="soft">LR</code>' in text
+    assert "GAMMA</code>" not in text
     answer = several.get("/compare.json?run=one&run=two").json()
     assert [run["name"] for run in answer["runs"]] == ["one", "two"]
     assert answer["runs"][1]["epochs"] == [3600]

@@ -153,6 +153,7 @@ def _chosen(able: list[Replay], episode: str | None, grid: int) -> list[Replay]:
 def _print_list(replays: list[Replay], settings: Settings, as_json: bool) -> None:
     from questloop.episodes.plain import counted
     from questloop.report.summary import milestone_titles
+    from questloop.report.words import OUTCOMES
 
     if as_json:
         rows = [
@@ -171,5 +172,7 @@ def _print_list(replays: list[Replay], settings: Settings, as_json: bool) -> Non
     for item in replays:
         last = max(item.milestones, key=lambda name: item.milestones[name], default=None)
         reached = counted(len(item.milestones), "milestone") + (f": {titles.get(last, last)}" if last else "")
-        line = f"{item.episode_id}  {item.raw_return:8.2f}  {item.steps:6,} steps  {item.outcome.value:10}"
+        line = (
+            f"{item.episode_id}  {item.raw_return:8.2f}  {item.steps:6,} steps  {OUTCOMES[item.outcome]:13}"
+        )
         print(f"{line}  {reached}")

@@ -98,12 +98,10 @@ def _tile_rooms(
         bar_top = top + ROOM_HEIGHT - _BAR
         draw.rectangle((left, bar_top, left + ROOM_WIDTH - 1, top + ROOM_HEIGHT - 1), fill=_DARK)
         draw.rectangle((left, bar_top + 2, left + heat * (ROOM_WIDTH - 1), top + ROOM_HEIGHT - 1), fill=_HEAT)
-        label = f"{room[0]}:{room[1]:02x}   {visits[room]:,}"
-        draw.rectangle((left, top, left + ROOM_WIDTH - 1, top + 15), fill=_DARK)
-        draw.text((left + 5, top), label, fill=_LIGHT, font_size=13)
-        if room in names:
-            draw.rectangle((left, top + 15, left + ROOM_WIDTH - 1, top + 29), fill=_DARK)
-            draw.text((left + 5, top + 15), names[room][:_MOST_LETTERS], fill=_LIGHT, font_size=11)
+        name = names.get(room, f"room {room[0]}:{room[1]:02x}")[:_MOST_LETTERS]
+        draw.rectangle((left, top, left + ROOM_WIDTH - 1, top + 29), fill=_DARK)
+        draw.text((left + 5, top), name, fill=_LIGHT, font_size=12)
+        draw.text((left + 5, top + 15), f"{visits[room]:,} steps", fill=_LIGHT, font_size=11)
         draw.rectangle((left, top, left + ROOM_WIDTH - 1, top + ROOM_HEIGHT - 1), outline=_DARK)
     return _png(canvas)
 

@@ -115,6 +115,15 @@ def parse_room(name: str) -> Room:
     return int(group), int(room, 16)
 
 
+def place_name(profile: Profile | None, room: str) -> str:
+    """What a profile calls a room such as `0:21`; `room 0:21` where it has no name."""
+    try:
+        found = parse_room(room)
+    except ValueError:
+        return room
+    return profile.place_names.get(found, f"room {room}") if profile else f"room {room}"
+
+
 def room_maps(
     played: Played, segments: Segments, gone: frozenset[int], profile: Profile
 ) -> list[tuple[str, str]]:
@@ -149,7 +158,11 @@ def planner(played: Played) -> list[tuple[str, list[int | None]]]:
     plans = [info.get("planner") for info in played.values()]
     hints = [info.get("hints") for info in played.values()]
     totals = [
-        {"steps played by plans": each["steps"], "plans": each["plans"], "invalid": each["plans_invalid"]}
+        {
+            "steps played by plans": each["steps"],
+            "plans": each["plans"],
+            "invalid plans": each["plans_invalid"],
+        }
         if each
         else None
         for each in plans
@@ -293,7 +306,7 @@ def with_interval(accuracy: Mapping[str, Any]) -> str:
 
 def number(value: float | None) -> str:
     """Two digits, or a dash for what is not known."""
-    return "–" if value is None else f"{value:.2f}"
+    return "–" if value is None else f"{value:z.2f}"
 
 
 def reading_in_use(info: Mapping[str, Any]) -> Mapping[str, Any]:

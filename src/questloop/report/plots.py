@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-WIDTH, HEIGHT = 420, 210
+WIDTH, HEIGHT = 360, 200
 LEFT, RIGHT, TOP, BOTTOM = 42, 10, 10, 36
 MOST_POINTS = 240
 SMOOTHED_FROM = 12
 """A line of so many points is drawn as the mean of five neighbours, over the points themselves, faint."""
-NAMED_BOUNDARIES = 8
+NAMED_BOUNDARIES = 6
 COLOURS = 6
 """classes s0 to s5 of the page"""
 
@@ -49,7 +49,8 @@ def line_plot(
     xs = [x for line in lines for x in line.x]
     if not values:
         return Markup('<p class="soft">Nothing measured yet.</p>')
-    frame = _Frame((min(xs), max(xs)), y_range or (min(0.0, *values), max(0.0, *values)))
+    counts = all(float(value).is_integer() for value in values)
+    frame = _Frame((min(xs), max(xs)), y_range or (min(0.0, *values), max(0.0, *values)), counts)
     parts = [frame.axes(x_label, whole), *frame.epochs(boundaries)]
     parts += [frame.line(line, index) for index, line in enumerate(lines)]
     return _svg(title, _summary(lines), parts) + _legend(lines)
@@ -74,9 +75,10 @@ def reliability_plot(title: str, points: Sequence[tuple[float, float, int]], x_l
 class _Frame:
     """From values to pixels."""
 
-    def __init__(self, x: tuple[float, float], y: tuple[float, float]) -> None:
-        self._x, self._y = _widened(x), _widened(y)
-        self._y_ticks = _ticks(*self._y)
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], counts: bool = False) -> None:
+        """`counts`: y is marked at whole numbers alone."""
+        self._x, self._y = _widened(x), y if y[1] > y[0] else (y[0], y[0] + 1)
+        self._y_ticks = _ticks(*self._y, least=1.0 if counts else 0.0)
         self._y = min(self._y[0], self._y_ticks[0]), max(self._y[1], self._y_ticks[-1])
 
     def x(self, value: float) -> float:
@@ -199,11 +201,11 @@ def _widened(span: tuple[float, float]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round values that cover `low` to `high`."""
+def _ticks(low: float, high: float, most: int = 5, least: float = 0.0) -> list[float]:
+    """Round values that cover `low` to `high`, at least `least` apart."""
     raw = (high - low) / most
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw)
+    step = max(least, next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw))
     first = math.floor(low / step)
     return [round(index * step, 12) for index in range(first, math.ceil(high / step) + 1)]
 

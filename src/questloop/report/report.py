@@ -7,12 +7,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 
+from questloop.episodes.plain import counted
 from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.episodes.run import read_run
+from questloop.episodes.session import read_sessions, setting_values
 from questloop.errors import UnavailableError
+from questloop.game.profile import Profile
 from questloop.game.profiles import profile_in_force
 from questloop.report import charts, page_data, summary, table
 from questloop.settings import Settings
@@ -25,6 +28,18 @@ from questloop.telemetry.progress import Tell
 REPORT_KEY = f"{MODELS}/pipeline/report.html"
 MOST_FILM_BYTES = 4_000_000
 """A larger film is linked, not put into the page."""
+PARTS = {
+    "RND_COEF": "RND curiosity",
+    "SHAPING_COEF": "AI-feedback shaping",
+    "ARCHIVE_FRACTION": "archive restarts",
+    "AWR_TOP_K": "AWR",
+    "SIL_COEF": "SIL",
+    "CURRICULUM": "curriculum",
+    "PLANNER": "planner",
+    "AIMS": "aims of the guide",
+    "HINT_INTERVAL": "hints",
+}
+"""Parts of the agent by the setting that 0 or off switches off."""
 _PARTS = 4
 
 
@@ -69,10 +84,10 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
     milestones = [(titles.get(name, name), counts) for name, counts in page_data.milestones(played)]
     best_and_worst = segments.best_and_worst(set(judged) - gone, titles)
     tell(3, _PARTS)
-    page: str = _template().render(
+    page: str = _template(profile).render(
         run=run,
         steps=f"{sum(row.steps for row in rows):,}",
-        parts=_parts(settings),
+        parts=_parts(store, settings),
         tiles=_tiles(rows, milestones),
         sentences=summary.sentences(rows, titles),
         figures=table.FIGURES.values(),
@@ -138,19 +153,12 @@ def _takeovers(store: Store, epochs: set[int]) -> list[dict[str, Any]]:
     return next(filter(None, kinds), [])
 
 
-def _parts(settings: Settings) -> list[tuple[str, bool]]:
-    on = settings.exploration
-    return [
-        ("RND curiosity", on.rnd_coef > 0),
-        ("AI-feedback shaping", on.shaping_coef > 0),
-        ("archive restarts", on.archive_fraction > 0),
-        ("AWR", on.awr_top_k > 0),
-        ("SIL", on.sil_coef > 0),
-        ("curriculum", on.curriculum),
-        ("planner", on.planner),
-        ("aims of the guide", on.aims),
-        ("hints", on.hint_interval > 0),
-    ]
+def _parts(store: Store, settings: Settings) -> list[tuple[str, bool]]:
+    """Whether each part was on in the run's newest session; by `settings` where the store kept none."""
+    sessions = read_sessions(store)
+    known = sessions[-1].settings if sessions else setting_values(settings)
+    values = {each.name: each.value for each in known}
+    return [(title, values.get(name) not in (None, "off", "0")) for name, title in PARTS.items()]
 
 
 def _info(store: Store, epoch: int, stage: Stage) -> dict[str, Any]:
@@ -159,7 +167,9 @@ def _info(store: Store, epoch: int, stage: Stage) -> dict[str, Any]:
     return dict(commit.info)
 
 
-def _template():  # type: ignore[no-untyped-def]
+def _template(profile: Profile) -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["place"] = lambda room: page_data.place_name(profile, room)
+    environment.filters |= {"alike": page_data.alike, "counted": counted}
     text = resources.files("questloop.report").joinpath("templates", "report.html").read_text("utf-8")
     return environment.from_string(text)

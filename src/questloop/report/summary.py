@@ -50,10 +50,15 @@ def furthest(rows: list[Row], titles: Mapping[str, str]) -> str | None:
         return f"No episode of epoch {last.epoch} reached a milestone."
     order = {name: place for place, name in enumerate(titles)}
     name = max(reached, key=lambda key: order.get(key, -1))
-    share = f"{last.milestone_shares.get(name, 0.0):.1%} of epoch {last.epoch}'s episodes"
+    share = f"{_share(last, name)} of epoch {last.epoch}'s episodes"
     if first is not last:
-        share += f", {first.milestone_shares.get(name, 0.0):.1%} of epoch {first.epoch}'s"
+        share += f", {_share(first, name)} of epoch {first.epoch}'s"
     return f"The furthest of them, “{titles.get(name, name)}”, was reached by {share}."
+
+
+def _share(row: Row, name: str) -> str:
+    share = row.milestone_shares.get(name, 0.0)
+    return f"{share:.1%}" if share else "none"
 
 
 def judges_part(rows: list[Row]) -> str | None:

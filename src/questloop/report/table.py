@@ -81,7 +81,7 @@ def text(name: str, row: Row) -> str:
         return f"{value:.1%}"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:z.2f}"
 
 
 def row(store: Store, epoch: int) -> Row:

@@ -97,4 +97,5 @@ def answer_errors(app: FastAPI, draw: Templates) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> HTMLResponse:
-        return draw("error.html", error.status_code, message=str(error.detail))
+        said = "There is no such page." if error.detail == "Not Found" else str(error.detail)
+        return draw("error.html", error.status_code, message=said)

@@ -10,8 +10,13 @@ from questloop.exploration.cells import parse_cell_name
 from questloop.game.guide import place_name
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_in_force
-from questloop.report.page_data import parse_room
+from questloop.report.page_data import place_name
 from questloop.settings import GameSettings
+
+
+def short_episode(episode_id: str) -> str:
+    """An episode without its run: `e0011-s014-00033`."""
+    return "-".join(episode_id.split("-")[-3:])
 
 
 class Names:
@@ -35,11 +40,7 @@ class Names:
 
     def place(self, room: str) -> str:
         """`Waking meadow` for `0:21`; the room itself where it has no name."""
-        try:
-            found = parse_room(room)
-        except ValueError:
-            return room
-        return self._profile.place_names.get(found, f"room {room}") if self._profile else f"room {room}"
+        return place_name(self._profile, room)
 
     @cached_property
     def _milestones(self) -> dict[str, str]:

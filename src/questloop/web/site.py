@@ -10,12 +10,12 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from questloop.episodes.plain import counted
-from questloop.report import page_data
+from questloop.report import page_data, words
 from questloop.report.book import RunBook
 from questloop.settings import Settings
 from questloop.storage.store import Store
 from questloop.web.archive import ArchiveBook
-from questloop.web.names import Names
+from questloop.web.names import Names, short_episode
 from questloop.web.rooms import RoomBook
 from questloop.web.segments import SegmentPages
 
@@ -45,6 +45,11 @@ class Templates:
         self._templates.filters["milestone"] = names.milestone
         self._templates.filters["place"] = names.place
         self._templates.filters["start"] = names.start
+        self._templates.filters["part"] = words.part_title
+        self._templates.filters["setting"] = words.setting_title
+        self._templates.filters["group_title"] = words.group_title
+        self._templates.filters["outcome"] = words.OUTCOMES.__getitem__
+        self._templates.filters["short_episode"] = short_episode
         self._templates.filters["alike"] = page_data.alike
         self._templates.filters["number"] = page_data.number
         self._templates.filters["counted"] = counted

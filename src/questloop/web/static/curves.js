@@ -1,7 +1,7 @@
 // Draws training curves of one or several runs: smoothing, zoom over the steps, a logarithmic axis.
 "use strict";
 
-const WIDE = 460, HIGH = 230, LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 34;
+const WIDE = 360, HIGH = 200, LEFT = 46, RIGHT = 12, TOP = 10, BOTTOM = 36;
 const COLOURS = 6;
 const SVG = "http://www.w3.org/2000/svg";
 const view = { low: null, high: null, smooth: 4, log: false, runs: [] };
@@ -36,7 +36,7 @@ function ticks(low, high, most) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw);
   const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(value);
+  for (let at = Math.ceil(low / step); at * step <= high + step * 1e-9; at++) found.push(at * step); // a sum would miss 0
   return found;
 }
 
@@ -137,7 +137,7 @@ function say(figure, step) {
   const parts = (figure.lines || []).map((line) => {
     let at = line.x.length - 1;
     if (step !== null) line.x.forEach((x, index) => { if (Math.abs(x - step) < Math.abs(line.x[at] - step)) at = index; });
-    return `${line.name ? `${line.name} ` : ""}${short(line.y[at])} at ${Math.round(line.x[at]).toLocaleString("en")}`;
+    return `${line.name ? `${line.name} ` : ""}${short(line.y[at])} at step ${Math.round(line.x[at]).toLocaleString("en")}`;
   });
   figure.querySelector(".reading").textContent = parts.join(" · ");
 }
