@@ -172,7 +172,5 @@ def _print_list(replays: list[Replay], settings: Settings, as_json: bool) -> Non
     for item in replays:
         last = max(item.milestones, key=lambda name: item.milestones[name], default=None)
         reached = counted(len(item.milestones), "milestone") + (f": {titles.get(last, last)}" if last else "")
-        line = (
-            f"{item.episode_id}  {item.raw_return:8.2f}  {item.steps:6,} steps  {OUTCOMES[item.outcome]:13}"
-        )
-        print(f"{line}  {reached}")
+        line = f"{item.episode_id}  {item.raw_return:8.2f}  {item.steps:6,} steps"
+        print(f"{line}  {OUTCOMES[item.outcome]:13}  {reached}")
