@@ -14,6 +14,7 @@ import argparse
 import io
 import shutil
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -24,7 +25,7 @@ from questloop.settings import load
 from questloop.storage.store import open_existing_store
 from questloop.web.hub import build_dashboard
 
-LOOKS = {
+LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
@@ -75,8 +76,8 @@ def take_for_docs(browser: Browser, root: str, out: Path) -> None:
     for name, height in DOCS.items():
         show(page, root + found[name])
         picture = Image.open(io.BytesIO(page.screenshot(full_page=True)))
-        picture = picture.crop((0, 0, picture.width, min(height, picture.height)))
-        picture.save(out / f"dashboard-{name}.webp", quality=75, method=6)
+        top = picture.crop((0, 0, picture.width, min(height, picture.height)))
+        top.save(out / f"dashboard-{name}.webp", quality=75, method=6)
     page.context.close()
 
 

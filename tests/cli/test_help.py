@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from itertools import pairwise, takewhile
 
 import pytest
 from tests.cli.test_options import COMMANDS
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from questloop import __version__
 from questloop.cli.app import app
 
+PROSE = re.compile(r" [A-Za-z(`-]")
 SENTENCE = re.compile(r"[A-Z0-9].*\.", re.DOTALL)
 
 
@@ -45,8 +47,14 @@ def test_help_fits_a_terminal(columns, monkeypatch):
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", columns)
     for name in COMMANDS:
         told = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": str(columns)})
+        lines = told.stdout.splitlines()
         if name != "grpo train":  # has options of its own
-            assert max(map(len, told.stdout.splitlines())) <= columns, name
+            assert max(map(len, lines)) <= columns, name
+        told_in_words = takewhile(lambda line: not line.startswith(" Example"), lines)
+        for line, below in pairwise(told_in_words):
+            if PROSE.match(line) and PROSE.match(below):
+                word = below.split()[0]
+                assert len(f"{line.rstrip()} {word} ") > columns, f"{name}: {word!r} belongs a line higher"
 
 
 def test_the_version_is_an_option_and_a_command():

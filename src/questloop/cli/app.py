@@ -27,6 +27,7 @@ from questloop.cli import (
     verify,
     video,
 )
+from questloop.cli.help_text import let_help_flow
 from questloop.errors import QuestloopError
 
 app = typer.Typer(
@@ -89,6 +90,7 @@ app.add_typer(grpo.app)
 app.add_typer(judge.app, name="judge")
 app.add_typer(states.app, name="states")
 app.add_typer(fleet.app, name="fleet")
+let_help_flow(app)
 
 
 def main() -> None:

@@ -115,7 +115,7 @@ def parse_room(name: str) -> Room:
     return int(group), int(room, 16)
 
 
-def place_name(profile: Profile | None, room: str) -> str:
+def place_title(profile: Profile | None, room: str) -> str:
     """What a profile calls a room such as `0:21`; `room 0:21` where it has no name."""
     try:
         found = parse_room(room)

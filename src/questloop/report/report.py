@@ -169,7 +169,7 @@ def _info(store: Store, epoch: int, stage: Stage) -> dict[str, Any]:
 
 def _template(profile: Profile) -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["place"] = lambda room: page_data.place_name(profile, room)
+    environment.filters["place"] = lambda room: page_data.place_title(profile, room)
     environment.filters |= {"alike": page_data.alike, "counted": counted}
     text = resources.files("questloop.report").joinpath("templates", "report.html").read_text("utf-8")
     return environment.from_string(text)

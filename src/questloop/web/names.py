@@ -10,7 +10,7 @@ from questloop.exploration.cells import parse_cell_name
 from questloop.game.guide import place_name
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_in_force
-from questloop.report.page_data import place_name
+from questloop.report.page_data import place_title
 from questloop.settings import GameSettings
 
 
@@ -40,7 +40,7 @@ class Names:
 
     def place(self, room: str) -> str:
         """`Waking meadow` for `0:21`; the room itself where it has no name."""
-        return place_name(self._profile, room)
+        return place_title(self._profile, room)
 
     @cached_property
     def _milestones(self) -> dict[str, str]:
