@@ -133,7 +133,11 @@ class ExplorationSettings(SettingsGroup):
     """Parts of the agent beyond plain PPO; 0 or off switches a part off."""
 
     rnd_coef: float = Field(0.5, ge=0, description="weight of RND's advantage (the extrinsic one has 1)")
-    shaping: Shaping = Field(Shaping.PROGRESS, description="potentials pay their rise, or their change")
+    shaping: Shaping = Field(
+        Shaping.PROGRESS,
+        description="what the potentials of reward model and guide pay: `progress`, their rise above the "
+        "episode's highest; `potential`, their discounted change",
+    )
     shaping_coef: float = Field(1.0, ge=0, description="weight of the reward model's shaping")
     archive_fraction: float = Field(
         0, ge=0, le=1, description="share of episodes that start from the archive"

@@ -6,6 +6,8 @@ import pytest
 from questloop.env.game_env import GameEnv
 from questloop.env.streams import slot_streams
 from questloop.episodes.boundary import Boundary
+from questloop.game.actions import Action
+from questloop.setting_types import Shaping
 from questloop.settings import load
 
 N, LENGTH = 3, 25
@@ -103,6 +105,24 @@ def test_what_stands_still_is_recorded_without_a_picture(env):
     trace = env.trace()
     np.testing.assert_array_equal(trace.taps[0, 0], trace.taps[1, 0])
     assert {slot for _, slot in trace.frames} == {1, 2}
+
+
+def test_what_stands_still_earns_nothing():
+    """The discounted change of a potential that stays is not 0, but here no time passes."""
+    settings = load(flags={"episode_length": 500})
+    env = GameEnv(N, settings.game, settings.rewards, aimed=True, shaping=Shaping.POTENTIAL)
+    env.seed(slot_streams(0, 0, N))
+    obs, reward, boundary = (np.zeros((N, 132), np.float32), np.zeros(N, np.float32), np.zeros(N, np.uint8))
+    env.reset(obs)
+    while not env.aims.state_dict()["phi"].all():
+        env.step(np.full(N, Action.A, np.uint8), obs, reward, boundary)
+    env.batch.paused.add(0)
+    for _ in range(3):
+        env.step(np.full(N, Action.NOP, np.uint8), obs, reward, boundary)
+        assert reward[0] == 0
+        assert not env.rewards.parts[0].any()
+        assert reward[1:].all()
+    env.close()
 
 
 def test_traces_are_written_in_one_place(env):

@@ -89,6 +89,14 @@ def test_what_was_learned_is_less_novel_than_what_was_not():
     assert bonus[:16].mean() * 5 < bonus[16:].mean()
 
 
+def test_what_stands_still_is_paid_nothing_and_makes_no_return():
+    rng, still = np.random.default_rng(4), np.ones((8, 2), np.bool_)
+    curiosity = Curiosity(2, 4, 0.99, seed=0)
+    curiosity.warm_up(rng.normal(size=(64, 4)).astype(np.float32))
+    assert (curiosity.bonus(rng.normal(size=(8, 2, 4)).astype(np.float32), still) == 0).all()
+    assert (curiosity.state_dict()["scale.carry"] == 0).all()
+
+
 def test_the_target_never_learns():
     curiosity = Curiosity(1, 4, 0.99, seed=0)
     curiosity.warm_up(np.eye(4, dtype=np.float32))

@@ -64,6 +64,18 @@ def test_a_handover_joins_rollouts_without_a_seam():
     np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
+@given(st.lists(st.floats(-5, 5, width=32), min_size=2, max_size=20), st.integers(0, 18), st.integers(1, 9))
+def test_a_wait_pays_nothing_and_changes_nothing_else(phi, at, waits):
+    gamma, at = 0.9, at % (len(phi) - 1)
+    waited = np.float32([*phi[: at + 1], *[phi[at]] * waits, *phi[at + 1 :]])[:, None]
+    none, final = np.zeros((len(waited) - 1, 1), np.uint8), np.zeros((len(waited) - 1, 1), np.float32)
+    still = np.zeros(none.shape, np.bool_)
+    still[at : at + waits] = True
+    rewards = shaping(waited, final, none, gamma, still)
+    assert (rewards[still] == 0).all()
+    np.testing.assert_allclose(rewards[~still], shaped(phi, [NONE] * (len(phi) - 1), gamma), atol=1e-6)
+
+
 def test_shaping_leaves_the_optimal_policy_of_a_chain():
     """Value iteration on a 5-state chain, with and without shaping, chooses alike (Ng et al. 1999)."""
     gamma, phi = 0.9, np.random.default_rng(0).normal(size=5)
@@ -104,6 +116,10 @@ def test_progress_by_hand_at_every_boundary():
 
 def test_progress_of_an_episode_that_goes_on_pays_nothing_for_where_it_has_been():
     assert paid([1.0, 2.0, 6.0], [NONE, NONE], best=5.0) == ([0, 1], 6)
+
+
+def test_an_episode_of_which_nothing_is_known_is_not_paid_for_where_it_begins():
+    assert paid([4.0, 5.0], [NONE], best=-np.inf) == ([1], 5)
 
 
 @given(st.lists(st.floats(-5, 5, width=32), min_size=2, max_size=40), st.integers(0, 40))

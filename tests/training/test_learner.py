@@ -115,6 +115,8 @@ def test_what_a_planner_earns_counts_for_the_step_that_led_to_it(make_config, ma
 def test_a_planners_steps_teach_the_critic_and_not_the_policy(make_config, make_learner):
     runner, learner = make_learner(make_config())
     rollout = runner.sample(32, learner.module.get_state()).rollout
+    learner.update(training_data=TrainingData(batch=as_rllib(learner.prepare(rollout))))  # Adam has momentum
+    last = {name: learner.statistics[name] for name in POLICY_STATISTICS}
     rollout.mask[:] = False
     policy, critic = (
         [parameter.detach().clone() for parameter in part.parameters()]
@@ -125,6 +127,7 @@ def test_a_planners_steps_teach_the_critic_and_not_the_policy(make_config, make_
     assert not all(
         torch.equal(a, b) for a, b in zip(critic, learner.network.critic.parameters(), strict=True)
     )
+    assert {name: learner.statistics[name] for name in POLICY_STATISTICS} == last
 
 
 def _rllib_targets(rollout, network, n, config):

@@ -1,6 +1,8 @@
 """Shaping in the learner: the closed form, and the critic's change of ground."""
 
+from copy import deepcopy
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import torch
 from questloop.episodes.boundary import Boundary
 from questloop.setting_types import Shaping
 from questloop.training.advantages import Values
+from questloop.training.algorithm import QuestPPO
 from questloop.training.network import mlp
 from questloop.training.shaper import Shaper, refit_critic
 
@@ -107,3 +110,24 @@ def test_progress_goes_on_from_rollout_to_rollout_and_anew_with_another_potentia
     assert (learner._best >= highest).all()
     learner.set_shaper(Shaper.of(Slope(-1.0), coef=1.0))
     assert learner._best is None
+
+
+def test_the_episodes_of_a_lost_runner_begin_with_a_highest_of_their_own(make_config, make_learner):
+    """Its slots are those of its place among the runners; the others go on from what they have reached."""
+    runner, learner = make_learner(make_config(slots=4))
+    learner.set_shaper(Shaper.of(Slope(), coef=1.0))
+    samples = [deepcopy(runner.sample(8, learner.module.get_state())) for _ in range(3)]
+    for sample in samples:
+        sample.rollout.boundary[:] = Boundary.NONE
+    algorithm = SimpleNamespace(
+        config=SimpleNamespace(num_envs_per_env_runner=4),
+        learner=learner,
+        sample=lambda steps: (samples, [1]),
+        learn=learner.prepare,
+        metrics=SimpleNamespace(log_value=lambda *_, **__: None),
+    )
+    QuestPPO.step_once(algorithm, 8)
+    learner._best[:] = 1000
+    QuestPPO.step_once(algorithm, 8)
+    assert (learner._best[[*range(4), *range(8, 12)]] == 1000).all()
+    assert (learner._best[4:8] <= 1).all()

@@ -115,12 +115,13 @@ class GameEnv:
         render: bool = False,
     ) -> None:
         """As `BatchEnv`; `render` draws the screens for `batch.frame`."""
-        pictured = self._recorder.wanted(self.age, self.batch.paused)
+        still = tuple(self.batch.paused)  # before the step, in which others may begin to wait
+        pictured = self._recorder.wanted(self.age, still)
         everything = render or self.observer.draws
         taps = self.batch.step(action, np.ones(self.num_slots, np.bool_) if everything else pictured)
         self._recorder.draw(self.batch, pictured)
         columns = self.columns = self.profile.columns(taps)
-        reward[:] = self.rewards.step(columns)
+        reward[:] = self.rewards.step(columns, still)
         vectors = self.observer.encode(self.batch, columns, action, obs)
         self._reached |= columns.milestones
         self._raw_return += reward

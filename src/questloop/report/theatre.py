@@ -93,7 +93,7 @@ class Theatre:
             emulator.read(row[0])
             columns = self._profile.columns(row.copy())
             place = self._places.get((int(columns.group[0]), int(columns.room[0])), "")
-            total += float(rewards.step(columns)[0])
+            total += float(rewards.step(columns, () if inputs else (0,))[0])
             parts = zip(rewards.names, rewards.parts[0].tolist(), strict=True)
             yield Shot(
                 step=step,

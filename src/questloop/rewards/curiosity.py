@@ -46,9 +46,10 @@ class Curiosity:
         self._moments.update(obs)
 
     @torch.no_grad()
-    def bonus(self, obs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def bonus(self, obs: NDArray[np.float32], still: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
         """Intrinsic rewards f32 [T, N] for the observations f32 [T, N, size] that each step led to.
 
+        Nothing is paid where the game stood still, bool [T, N]; None: nowhere.
         Rows follow one another in time, also from call to call. Raises `RuntimeError` before a warm-up.
         """
         t, n, size = obs.shape
@@ -56,7 +57,7 @@ class Curiosity:
         there = torch.from_numpy(np.require(flat, requirements=["C", "W"])).to(self._device)
         error = self._error(there).cpu().numpy().reshape(t, n)
         self._moments.update(flat)
-        return self._scale(error)
+        return self._scale(error if still is None else np.where(still, np.float32(0), error))
 
     def loss(self, obs: Tensor) -> Tensor:
         """The predictor's mean error on observations f32 [B, size], with gradient."""

@@ -55,7 +55,11 @@ class ShapingWeight:
 
 
 def shaping(
-    phi: NDArray[np.float32], phi_final: NDArray[np.float32], boundary: NDArray[np.uint8], gamma: float
+    phi: NDArray[np.float32],
+    phi_final: NDArray[np.float32],
+    boundary: NDArray[np.uint8],
+    gamma: float,
+    still: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float32]:
     """Shaping rewards f32 [T, N]: `F = gamma (1 - terminated) phi(s') - phi(s)`.
 
@@ -65,6 +69,7 @@ def shaping(
         phi_final: f32 [T, N], potentials of the true last observations, read where `boundary` is TRUNCATED.
         boundary: u8 [T, N], what follows each step.
         gamma: the learner's own discount; with another one the optimal policy changes.
+        still: bool [T, N], steps in which the game stood still, which nobody discounts; None: none.
 
     Over a terminated episode the discounted sum of F is `-phi(s0)`, whatever happened in it.
 
@@ -73,7 +78,8 @@ def shaping(
     """
     following = np.where(boundary == Boundary.TRUNCATED, phi_final, phi[1:])
     following[boundary == Boundary.TERMINATED] = 0
-    return (gamma * following - phi[:-1]).astype(np.float32)
+    discount = gamma if still is None else np.where(still, 1, gamma)
+    return (discount * following - phi[:-1]).astype(np.float32)
 
 
 def progress(
@@ -88,7 +94,8 @@ def progress(
         phi: f32 [T + 1, N], as in `shaping`.
         phi_final: f32 [T, N], potentials of the true last observations, read where an episode was truncated.
         boundary: u8 [T, N], what follows each step.
-        best: f32 [N], what this function returned for the rollout before; None: the potential at its start.
+        best: f32 [N], what this function returned for the rollout before. It is at least the potential at the
+            start, which is all that is known without it, or where it is `-inf`.
 
     Each step pays `max(0, phi(s') - max phi)` over the episode so far, and nothing where the game is over: an
     episode is paid the height it gains, once, whatever it does in between. Unlike `shaping` this changes what
@@ -98,7 +105,7 @@ def progress(
     """
     after = np.where(boundary == Boundary.TRUNCATED, phi_final, phi[1:])
     ended = ends_episode(boundary)
-    highest = phi[0].copy() if best is None else best.copy()
+    highest = phi[0] if best is None else np.maximum(best, phi[0])
     paid = np.zeros(boundary.shape, np.float32)
     for step in range(len(boundary)):
         np.maximum(after[step] - highest, 0, out=paid[step], where=boundary[step] != Boundary.TERMINATED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,11 +46,16 @@ class Rewards:
         for term in self._terms:
             term.reset(slots, columns)
 
-    def step(self, columns: Columns) -> NDArray[np.float32]:
-        """Reward f32 [N] of the step that led to `columns`. Call it before `reset` of a slot that ended."""
+    def step(self, columns: Columns, still: Collection[int] = ()) -> NDArray[np.float32]:
+        """Reward f32 [N] of the step that led to `columns`. Call it before `reset` of a slot that ended.
+
+        Slots whose game stood `still` earn nothing, since no time passes there.
+        """
         for term, out in zip(self._terms, self._outs, strict=True):
             term.step(columns, out)
         np.multiply(self._parts, self._weights, out=self._parts)
+        if still:
+            self._parts[:, list(still)] = 0
         return np.sum(self._parts, axis=0, out=self._sum)
 
     def state_dict(self) -> State:

@@ -128,6 +128,9 @@ class QuestPPO(PPO):
         samples, lost = self.sample(steps)
         sampled = time.perf_counter()
         rollout = concatenate([sample.rollout for sample in samples])
+        per_runner = self.config.num_envs_per_env_runner
+        for runner in lost:
+            self.learner.begin_anew(slice(runner * per_runner, (runner + 1) * per_runner))
         statistics = self.learn(rollout)
         learned = time.perf_counter()
         self.last_update = Update(
@@ -164,12 +167,7 @@ class QuestPPO(PPO):
         self._on_every_runner("load_slot_state", states=states)
 
     def learn(self, rollout: Rollout) -> dict[str, float]:
-        """Finish the batch and update; statistics of the update.
-
-        Without a step of the policy there is none, and the statistics are those of the last one.
-        """
-        if not rollout.mask.any():
-            return self.learner.statistics or {"entropy": 0.0}
+        """Finish the batch and update; statistics of the update."""
         batch = self.learner.prepare(rollout)
         results = self.learner_group.update(batch=as_rllib(batch))
         self.metrics.aggregate(results, key=LEARNER_RESULTS)

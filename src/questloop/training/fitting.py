@@ -31,7 +31,7 @@ class Descent:
     statistics: tuple[str, ...]
 
     def run(self) -> dict[str, float]:
-        """Take every minibatch; the mean of each statistic.
+        """Take every minibatch; the mean of each statistic, none without a minibatch.
 
         Raises `BadDataError` where a loss is not finite, before its gradient is used.
         """
@@ -51,7 +51,9 @@ class Descent:
             loss.backward()
             self.optimizer.step()
             sums += statistics.cpu()
-        means = (sums / max(1, len(self.minibatches))).tolist()
+        if not self.minibatches:
+            return {}
+        means = (sums / len(self.minibatches)).tolist()
         return dict(zip(self.statistics, means, strict=True))
 
 

@@ -137,8 +137,9 @@ def weigh(
 ) -> Imitation:
     """Weights of every step: AWR's `min(exp(A / beta), 20)` of normalised advantages, SIL's `max(R - V, 0)`.
 
-    `values[i]` and `potentials[i]`, both `[L + 1]`, belong to `items[i].obs`. A critic of shaped returns is
-    lower by the potential (Ng et al. 1999), which is put back, since returns are raw.
+    `values[i]` and `potentials[i]`, both `[L + 1]`, belong to `items[i].obs`. A critic of returns that are
+    shaped by a potential's change is lower by it (Ng et al. 1999), which is put back, since returns are raw;
+    with another shaping, or none, `potentials` are 0.
     """
     raw = [value + phi for value, phi in zip(values, potentials, strict=True)]
     returns = np.concatenate(

@@ -97,6 +97,11 @@ class QuestLearner(PPOTorchLearner):
         self._shaper_before = self._shaper_before or self.shaper
         self.shaper, self._best = shaper, None
 
+    def begin_anew(self, slots: slice) -> None:
+        """Forget what is highest in the episodes of `slots`: a lost runner's begin in the next rollout."""
+        if self._best is not None:
+            self._best[slots] = -np.inf
+
     def prepare(self, rollout: Rollout) -> TrainBatch:
         """Values, both advantages and value targets of `rollout`.
 
@@ -104,7 +109,8 @@ class QuestLearner(PPOTorchLearner):
         """
         for field in ("observations", "final_obs", "reward", "logp"):
             require_finite(field, getattr(rollout, field))
-        self.statistics = {}
+        # Those of the policy stay what they were where it played no step.
+        self.statistics = {name: self.statistics.get(name, 0.0) for name in POLICY_STATISTICS}
         observations = self._tensor(_flat(rollout.observations, rollout.final_obs))
         if not self.whitened:  # the policy is still uniform to within a percent, whatever it sees
             self.network.whiten(observations)
@@ -210,13 +216,13 @@ class QuestLearner(PPOTorchLearner):
         """What an update fits: policy and critic, together where they share layers, and curiosity."""
         obs = self._tensor(columns[Columns.OBS])
         targets = np.stack([columns[Postprocessing.VALUE_TARGETS], columns[TARGET_INT]], axis=1)
-        imitation = self._imitation()
+        imitation, played = self._imitation(), self._tensor(columns[Columns.LOSS_MASK])
         objective = Objective(
             network=self.network,
             obs=obs,
             action=self._tensor(columns[Columns.ACTIONS]),
             logp=self._tensor(columns[Columns.ACTION_LOGP]),
-            played=self._tensor(columns[Columns.LOSS_MASK]),
+            played=played,
             advantage=self._tensor(columns[Postprocessing.ADVANTAGES]),
             targets=self._tensor(targets),
             weights=self.loss_weights,
@@ -229,8 +235,10 @@ class QuestLearner(PPOTorchLearner):
             descents = [Descent("policy and critic", optimizer, objective.both, every, names)]
         else:
             policy, critic = self.optimizers["policy"], self.optimizers["critic"]
+            # Adam's momentum would move the policy by a minibatch that says nothing of it.
+            telling = [each for each in every if imitation is not None or played[each[0]].any()]
             descents = [
-                Descent("policy", policy, objective.policy, every, POLICY_STATISTICS),
+                Descent("policy", policy, objective.policy, telling, POLICY_STATISTICS),
                 Descent("critic", critic, objective.critic, every, VALUE_STATISTICS),
             ]
         if self.curiosity is not None:
@@ -301,9 +309,7 @@ class QuestLearner(PPOTorchLearner):
             self.curiosity.warm_up(after.reshape(-1, after.shape[-1]))
             self.curiosity_warm = True
             return None
-        bonus = self.curiosity.bonus(after)
-        if rollout.still is not None:
-            bonus[rollout.still] = 0
+        bonus = self.curiosity.bonus(after, rollout.still)
         self.statistics["curiosity_mean"] = float(bonus.mean())
         return bonus
 
@@ -313,7 +319,11 @@ class QuestLearner(PPOTorchLearner):
         if self._best is not None and len(self._best) != rollout.shape[1]:
             self._best = None
         shaped, self._best = self.shaper.rewards(
-            _by_step(rollout, self.shaper(flat)), rollout.boundary, self.config.gamma, self._best
+            _by_step(rollout, self.shaper(flat)),
+            rollout.boundary,
+            self.config.gamma,
+            self._best,
+            rollout.still,
         )
         self.statistics["shaping_mean"] = float(shaped.mean())
         return shaped

@@ -26,8 +26,8 @@ class Rollout:
     action: Bytes  # [T, N]
     logp: Floats  # [T, N], log-probability of the action under the policy that chose it
     reward: Floats  # [T, N], extrinsic and unshaped
-    boundary: Bytes  # [T, N], of `rewards.boundary.Boundary`
-    mask: Bools  # [T, N], False: a planner's step, not for PPO
+    boundary: Bytes  # [T, N], of `episodes.boundary.Boundary`
+    mask: Bools  # [T, N], False: a planner's step, which the policy's loss leaves out
     final_index: NDArray[np.int64]  # [M], t * N + n of every terminated or truncated step, ascending
     final_obs: NDArray  # [M, *shape]
     features: Floats | None = None  # [T + 1, N, D] vectors beside what the policy sees; None: it sees them

@@ -68,7 +68,12 @@ class Shaper:
         return np.float32(self.weight) * self.potential(obs)
 
     def rewards(
-        self, phi: Values, boundary: NDArray[np.uint8], gamma: float, best: Floats | None = None
+        self,
+        phi: Values,
+        boundary: NDArray[np.uint8],
+        gamma: float,
+        best: Floats | None = None,
+        still: NDArray[np.bool_] | None = None,
     ) -> tuple[Floats, Floats | None]:
         """Shaping rewards `[T, N]` from weighted potentials in the shape of a rollout.
 
@@ -76,7 +81,7 @@ class Shaper:
         """
         rows = np.concatenate([phi.value, phi.last[None]])
         if self.form is Shaping.POTENTIAL:
-            return shaping(rows, phi.final, boundary, gamma), None
+            return shaping(rows, phi.final, boundary, gamma, still), None
         return progress(rows, phi.final, boundary, best)
 
 
