@@ -32,7 +32,7 @@ def run_pages(site: Site) -> APIRouter:
             epochs=list(recent),
             milestones=[row for row in page_data.milestones(recent) if any(row[1])],
             missed=[name for name, counts in page_data.milestones(recent) if not any(counts)],
-            best=site.segments.cards([name for name, _ in ranked[:-4:-1]]),
+            best=site.segments.cards([name for name, _ in ranked[::-1][: min(3, -(-len(ranked) // 2))]]),
             worst=site.segments.cards([name for name, _ in ranked[:3]]) if len(ranked) > 5 else [],
         )
 
