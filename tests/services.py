@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import http.client
 import json
 import random
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from pydantic import SecretStr
 
@@ -23,7 +29,7 @@ from questloop.storage.store import open_store
 
 @dataclass(frozen=True)
 class S3Server:
-    """A SeaweedFS server with the buckets `zelda-episodes`, `zelda-models` and `one`."""
+    """A SeaweedFS server with the buckets `zelda-episodes`, `zelda-models`, `one` and `versioned`."""
 
     endpoint: str
     access_key: str
@@ -47,6 +53,43 @@ class S3Server:
             "S3_SECRET_KEY": self.secret_key,
         }
 
+    def ask(self, method: str, path: str, query: str = "", body: bytes = b"") -> str:
+        """What S3 offers and a store does not use, such as a bucket's versions, by a signed request."""
+        host = self.endpoint.partition("://")[2]
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        digest = hashlib.sha256(body).hexdigest()
+        headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": stamp}
+        signed = ";".join(headers)
+        lines = [method, path, query, *(f"{name}:{value}" for name, value in headers.items()), "", signed]
+        scope = f"{stamp[:8]}/us-east-1/s3/aws4_request"
+        request = hashlib.sha256("\n".join([*lines, digest]).encode()).hexdigest()
+        key = f"AWS4{self.secret_key}".encode()
+        for part in (*scope.split("/"), f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{request}"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        headers["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={self.access_key}/{scope}, SignedHeaders={signed}, "
+            f"Signature={key.hex()}"
+        )
+        connection = http.client.HTTPConnection(host, timeout=30)
+        try:
+            connection.request(method, f"{path}?{query}", body, headers)
+            answer = connection.getresponse()
+            said = answer.read().decode()
+            assert answer.status == 200, said
+            return said
+        finally:
+            connection.close()
+
+    def keep_versions(self, bucket: str, status: str = "Enabled") -> None:
+        """Switch a bucket's versioning on, or to `Suspended`."""
+        body = f"<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>"
+        self.ask("PUT", f"/{bucket}", "versioning=", body.encode())
+
+    def versions(self, bucket: str, prefix: str) -> Counter[str]:
+        """How many `Version` and `DeleteMarker` a versioned bucket holds below a prefix."""
+        said = self.ask("GET", f"/{bucket}", f"prefix={quote(prefix, safe='')}&versions=")
+        return Counter(re.findall(r"<(Version|DeleteMarker)>", said))
+
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[S3Server]:
@@ -65,7 +108,7 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
         *(weed, "mini", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.config={config}"),
         *(f"-s3.port={s3}", f"-master.port={master}", f"-filer.port={filer}", f"-volume.port={volume}"),
         *(f"-admin.port={admin}", "-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0"),
-        *("-s3.port.lance=0", "-master.telemetry=false", "-bucket=zelda-episodes,zelda-models,one"),
+        *("-s3.port.lance=0", "-master.telemetry=false", "-bucket=zelda-episodes,zelda-models,one,versioned"),
     ]
     server = S3Server(f"http://127.0.0.1:{s3}", identity["accessKey"], identity["secretKey"])
     with open(folder / "weed.log", "wb") as log:

@@ -1,17 +1,20 @@
 """Which requests a proxy sees."""
 
 import asyncio
+import base64
+import re
 
 import pytest
 from tests.serving.hostile import Act, hostile
 
-from questloop.errors import UsageError
+from questloop.errors import UnavailableError, UsageError
 from questloop.llm.client import ChatClient
 from questloop.llm.reply import ChatError
 from questloop.llm.retry import RetryPolicy
 from questloop.llm.routes import Role
 from questloop.proxies import proxy_for
-from questloop.settings import LLMSettings
+from questloop.settings import LLMSettings, StoreSettings
+from questloop.storage.store import open_store
 
 HELLO = [{"role": "user", "content": "hello"}]
 NAMES = [
@@ -67,6 +70,11 @@ def test_others_are_by_the_variable_of_their_scheme(environment):
         ("[fd00::7]", "http://[fd00::7]", True),
         ("fd00::7", "http://host", False),
         (",, ::: , /8 , http://x", "http://host", False),
+        ("example.com.", "http://example.com", True),
+        ("[FD00:0::7]:8000", "http://[fd00::7]:8000", True),
+        ("[fd00::7]:8000", "http://[fd00::7]:9000", False),
+        ("10.1.2.3:80", "http://10.1.2.3", True),
+        ("other, *", "http://any.example", True),
     ],
 )
 def test_no_proxy_takes_what_people_write(environment, entry, host, left_out):
@@ -75,14 +83,103 @@ def test_no_proxy_takes_what_people_write(environment, entry, host, left_out):
     assert (proxy_for(host) is None) is left_out
 
 
-@pytest.mark.parametrize(
-    "value", ["ftp://x", "http://", "http://host:port", "http://h:99999", "nonsense://me:marked-secret@x"]
-)
+UNUSABLE = [
+    "ftp://x",
+    "socks://x:1080",
+    "socks4://x:1080",
+    "http://",
+    "//x:3128",
+    "http:/x:3128",
+    "http://host:port",
+    "http://h:99999",
+    "http://h: 3128",
+    "http://h:-1",
+    "http://h h:3128",
+    "http://h\\h:3128",
+    "http://\x7f:3128",
+    "http://a..b:3128",
+    "http://h:3128/path",
+    "http://h:1,http://h:2",
+    "http://[fd00::7",
+    "http://fd00::7:3128",
+    "'http://h:3128'",
+    "nonsense://me:marked-secret@x",
+    "http://me:marked-secret:3128",
+    *(f"http://me:marked{sign}marked-secret@h:3128" for sign in "/?#[]\\ \n"),
+    *(f"me:p@{sign}marked-secret@h:3128" for sign in "/?#"),
+]
+
+
+@pytest.mark.parametrize("value", UNUSABLE)
 def test_one_that_cannot_be_used_is_named_with_the_remedy(environment, value):
     environment.setenv("HTTPS_PROXY", value)
     with pytest.raises(UsageError, match=r"HTTPS_PROXY=.*add judge.example to NO_PROXY") as error:
         proxy_for("https://judge.example/v1")
-    assert "marked-secret" not in str(error.value)
+    assert "marked" not in str(error.value)
+
+
+@pytest.mark.parametrize("names", [("no_proxy", "NO_PROXY"), ("NO_PROXY", "no_proxy")])
+def test_both_spellings_count_so_that_the_remedy_works_in_either(environment, names):
+    environment.setenv("ALL_PROXY", "http://proxy:3128")
+    environment.setenv(names[0], "one.example")
+    environment.setenv(names[1], "two.example")
+    assert proxy_for("http://one.example") is proxy_for("http://two.example") is None
+    assert proxy_for("http://three.example")
+
+
+def test_the_lower_case_name_goes_first_and_an_empty_one_is_none(environment):
+    environment.setenv("https_proxy", "http://lower:3128")
+    environment.setenv("HTTPS_PROXY", "http://upper:3128")
+    assert proxy_for("https://host").variable == "https_proxy"
+    environment.setenv("https_proxy", " ")
+    assert proxy_for("https://host").variable == "HTTPS_PROXY"
+
+
+def of_a_store():
+    """Ask an S3 store that is not on this machine."""
+    server = {"s3_endpoint_url": "http://store.example:9000", "store_url": "s3://one"}
+    open_store(StoreSettings(**server, s3_access_key="access-key", s3_secret_key="secret-key"), write=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("http://me:marked-secret@127.0.0.1:9", r"cannot be reached.*by the proxy ALL_PROXY=http://\*\*\*@"),
+        ("http://127.0.0.1:9", r"cannot be reached .*\(asked by the proxy ALL_PROXY=http://127.0.0.1:9;"),
+        ("socks5h://me:marked-secret@127.0.0.1:9", "ALL_PROXY=.*has no SOCKS; .*add store.example"),
+        ("SOCKS5://127.0.0.1:9", "ALL_PROXY=.*has no SOCKS; .*add store.example"),
+        ("http://[fe80::1%25lo]:9", "ALL_PROXY=.*cannot use it; .*add store.example"),
+        ("http://me:marked/marked-secret@127.0.0.1:9", "ALL_PROXY=.*add store.example"),
+    ],
+)
+def test_a_store_names_the_proxy_that_keeps_it_away(environment, value, says):
+    environment.setenv("ALL_PROXY", value)
+    with pytest.raises((UnavailableError, UsageError), match=f"{says}.*NO_PROXY|{says} to NO_PROXY") as error:
+        of_a_store()
+    assert "marked" not in str(error.value)
+
+
+@pytest.mark.parametrize("client", ["llm", "store"])
+@pytest.mark.parametrize(
+    ("login", "password"),
+    [("p%40ss%2Fword", "p@ss/word"), ("p@ss", "p@ss"), ("p:ss", "p:ss"), ("p%2", "p%2")],
+)
+async def test_a_password_reaches_the_proxy_as_it_is(environment, client, login, password):
+    seen = []
+
+    async def refuse(reader, writer):
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as proxy:
+        environment.setenv("ALL_PROXY", f"http://me:{login}@127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
+        asked = ask("http://judge.example/v1") if client == "llm" else asyncio.to_thread(of_a_store)
+        with pytest.raises((ChatError, UnavailableError), match=r"407.*asked by the proxy.*NO_PROXY"):
+            await asked
+    sent = re.search(rb"(?i)proxy-authorization: basic (\S+)", seen[0])
+    assert base64.b64decode(sent[1]).decode() == f"me:{password}"
 
 
 async def ask(url, **settings):

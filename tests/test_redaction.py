@@ -38,6 +38,9 @@ def test_a_message_is_one_line():
         ("postgresql://me:p%40ss-word@host/db", "p%40ss-word"),
         ("nats://tok-en-of-nats@host", "tok-en-of-nats"),
         ("https://host/v1?api-key=abc-def-ghi&x=1", "abc-def-ghi"),
+        *((f"https://me:word{sign}marked-rest@host:80/v1", "marked-rest") for sign in "/?#[]"),
+        ("https://me:w@rd/marked-rest@host", "marked-rest"),
+        ("me:marked-rest@host:80", "marked-rest"),
     ],
 )
 def test_urls_hide_their_secrets(url, secret):
@@ -77,3 +80,20 @@ def test_no_refusal_shows_a_secret(name):
     with pytest.raises(UsageError) as error:
         settings.load(flags={name: ["marked-secret"]})
     assert "marked-secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("s3://bucket/run@2", "s3://bucket/run@2"),
+        ("file:///runs/a@b", "file:///runs/a@b"),
+        ("http://[::1]:80/x@y", "http://[::1]:80/x@y"),
+        ("http://host:80/v1?user=a@b", "http://host:80/v1?***"),
+        ("http://me:not-at-all:80", "http://me:***"),
+        ("127.0.0.1:9000", "127.0.0.1:9000"),
+        ("http://", "http://"),
+        ("", ""),
+    ],
+)
+def test_what_is_no_login_is_shown(url, says):
+    assert shown(url) == says

@@ -42,7 +42,7 @@ def proxy_for(url: str) -> Proxy | None:
     for name in (f"{parts.scheme}_proxy", "all_proxy"):
         for variable in (name, name.upper()):
             if value := os.environ.get(variable, "").strip():
-                return _checked(Proxy(variable, value if "://" in value else f"http://{value}"), host)
+                return _checked(variable, value, host)
     return None
 
 
@@ -59,15 +59,25 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback or address.is_unspecified
 
 
-def _checked(proxy: Proxy, host: str) -> Proxy:
+def _checked(variable: str, value: str, host: str) -> Proxy:
+    """The proxy that a variable names; `UsageError` where that is not the address of one."""
+    scheme, mark, rest = value.partition("://")
+    proxy = Proxy(variable, f"{scheme.lower()}://{rest}" if mark else f"http://{value}")
+    remember_url(proxy.url)
     try:
         parts = urlsplit(proxy.url)
+        (parts.hostname or "").encode("idna")
         usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
-    if not usable:
-        raise unusable(proxy, host, f"not an address of a proxy ({', '.join(SCHEMES)})")
-    remember_url(proxy.url)
+    odd = any(sign.isspace() or not sign.isprintable() or sign == "\\" for sign in proxy.url)
+    if not usable or odd or parts.path.strip("/") or parts.query or parts.fragment:
+        raise unusable(
+            proxy,
+            host,
+            f"not an address of a proxy ({', '.join(SCHEMES)}; of a password, / is written %2F, # %23, "
+            "? %3F and a space %20)",
+        )
     return proxy
 
 
@@ -76,8 +86,14 @@ def unusable(proxy: Proxy, host: str, reason: str) -> UsageError:
     return UsageError(f"{proxy}: {reason}; mend it, or add {host} to NO_PROXY to do without it")
 
 
+def through(proxy: Proxy | None) -> str:
+    """What the error of a request adds that a proxy may have spoilt."""
+    return f" (asked by the proxy {proxy}; NO_PROXY names hosts to reach without it)" if proxy else ""
+
+
 def _is_exempt(host: str, port: int) -> bool:
-    listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    """By NO_PROXY and no_proxy together, so that what is added to either helps."""
+    listed = f"{os.environ.get('no_proxy', '')},{os.environ.get('NO_PROXY', '')}"
     return any(_matches(entry.lower(), host, port) for entry in listed.replace(",", " ").split())
 
 
@@ -90,8 +106,12 @@ def _matches(entry: str, host: str, port: int) -> bool:
         name, colon, wanted = entry.rpartition(":")
         if not colon:
             name, wanted = entry, str(port)
-        name = name.strip("[]").lstrip("*").lstrip(".")
-        return bool(name) and wanted == str(port) and (host == name or host.endswith(f".{name}"))
+        if wanted != str(port):
+            return False
+        name = name.strip("[]").lstrip("*").strip(".")
+        if (address := _address(name)) is not None:
+            return address == _address(host)
+        return bool(name) and (host == name or host.endswith(f".{name}"))
     return (address := _address(host)) is not None and address in network
 
 

@@ -7,8 +7,9 @@ a library or a server repeats it.
 
 from __future__ import annotations
 
+import re
 import threading
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
 SHORTEST = 6
 """Characters. What is shorter (`none`, `EMPTY`) is no secret, and hiding it would tear texts apart."""
@@ -32,11 +33,10 @@ def remember(secret: str) -> None:
 
 def remember_url(url: str) -> None:
     """Hide the password of a URL, and the values of its query, which may hold a key."""
-    rest = url.partition("://")[2]
-    login, at, _ = rest.partition("/")[0].rpartition("@")
-    if at:
+    _, login, place = _parts(url)
+    if login:
         remember(login.partition(":")[2] or login)
-    for item in url.partition("?")[2].split("&"):
+    for item in place.partition("?")[2].split("&"):
         name, _, value = item.partition("=")
         if any(word in name.lower() for word in ("key", "token", "secret", "password", "sig")):
             remember(value)
@@ -59,16 +59,42 @@ def hide_bytes(data: bytes) -> bytes:
 
 
 def shown(url: str) -> str:
-    """A URL as messages show it: without user, password and query.
+    """A URL as messages show it: without user, password and query, nor a port that may be a password.
 
     >>> shown("https://me:word@host:8000/v1?key=1")
     'https://***@host:8000/v1?***'
     """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return hide(url.partition("?")[0].rpartition("@")[2])
-    place = parts.netloc.rpartition("@")
-    netloc = f"{HIDDEN}@{place[2]}" if place[1] else place[2]
-    query = HIDDEN if parts.query else ""
-    return hide(urlunsplit((parts.scheme, netloc, parts.path, query, "")))
+    scheme, login, place = _parts(url)
+    address, query, _ = place.partition("#")[0].partition("?")
+    host, slash, path = address.partition("/")
+    if not _is_port(port := _port(host)):
+        host = host.removesuffix(port) + HIDDEN
+    login = f"{HIDDEN}@" if login else ""
+    return hide(f"{scheme}{login}{host}{slash}{path}{'?' + HIDDEN if query else ''}")
+
+
+def _parts(url: str) -> tuple[str, str, str]:
+    """The scheme with `://`, user and password, and the rest of a URL.
+
+    People paste passwords with the signs /, ? and # as they are, which end an address: what stands before the
+    last @ is all taken for the login where the address alone makes no sense.
+
+    >>> _parts("http://me:pass/word@host:80/a"), _parts("s3://bucket/run@2")
+    (('http://', 'me:pass/word', 'host:80/a'), ('s3://', '', 'bucket/run@2'))
+    """
+    before, mark, rest = url.partition("://")
+    scheme, rest = (f"{before.lower()}://", rest) if mark else ("", url)
+    address = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if "@" not in address and _is_port(_port(address)):
+        return scheme, "", rest
+    login, _, place = rest.rpartition("@")
+    return scheme, login, place
+
+
+def _port(address: str) -> str:
+    """What follows the first colon of `host:port`, after the brackets of an address of IPv6."""
+    return address.rpartition("]")[2].partition(":")[2]
+
+
+def _is_port(text: str) -> bool:
+    return text == "" or text.isdecimal()

@@ -83,6 +83,14 @@ def test_a_model_that_is_gone_is_named(judge):
     dead.close()
 
 
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "nonsense", "http://127.0.0.1:9"])
+def test_the_model_beside_it_is_asked_by_no_proxy(monkeypatch, judge, model, proxy):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    beside = TrainedJudge(str(judge._client.base_url), "m")
+    assert beside(request("text"))
+    beside.close()
+
+
 def test_labels_that_are_unlikely_say_nothing():
     assert share_of_first([{"token": "The", "logprob": -0.1}], ["yes", "no"]) == 0.5
 

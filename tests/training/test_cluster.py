@@ -5,8 +5,9 @@ import sys
 
 import pytest
 import ray
+from tests.disks import small_disk
 
-from questloop.errors import UnavailableError
+from questloop.errors import DiskFullError, UnavailableError
 from questloop.settings import TrainingSettings
 from questloop.training.cluster import quiet_stderr, start_local, start_ray
 
@@ -51,3 +52,13 @@ def test_ray_that_does_not_start_is_one_line(monkeypatch, error):
     monkeypatch.setattr(ray, "init", init)
     with pytest.raises(UnavailableError, match=r"^Ray did not start here: \w+.*; look at free memory"):
         start_local(1)
+
+
+def test_ray_does_not_wait_for_files_that_its_disk_has_no_room_for(tmp_path, monkeypatch):
+    with small_disk(tmp_path / "disk", 2) as disk:
+        disk.fill()
+        monkeypatch.delenv("RAY_TMPDIR", raising=False)
+        monkeypatch.setenv("TMPDIR", str(disk.root))
+        monkeypatch.setattr("questloop.training.cluster._LONGEST_BASE", 1000)
+        with pytest.raises(DiskFullError, match=f"the disk of {disk.root} is full; .*TMPDIR"):
+            start_local(1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -29,6 +31,7 @@ from questloop.cli import (
 )
 from questloop.cli.help_text import let_help_flow
 from questloop.errors import QuestloopError
+from questloop.local_files import of_the_disk
 
 app = typer.Typer(
     name="questloop",
@@ -99,10 +102,24 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # what it goes to may be full
     except QuestloopError as error:
-        print(f"error: {advice.complete(str(error), app)}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _end(error)
+    except OSError as error:
+        if (ours := of_the_disk(error)) is None:
+            raise
+        _end(ours)
+
+
+def _end(error: QuestloopError) -> NoReturn:
+    """Say what went wrong, and drop what of the output could not be written."""
+    print(f"error: {advice.complete(str(error), app)}", file=sys.stderr)
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

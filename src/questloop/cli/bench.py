@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from questloop.cli.options import JsonOption
+from questloop.local_files import write_file
 
 if TYPE_CHECKING:
     from questloop.bench.figures import BenchReport
@@ -34,8 +35,7 @@ def bench(
     report = run_bench(full, say=lambda text: typer.echo(f"  {text}", err=True))
     document = json.dumps(report.to_json(), allow_nan=False, indent=1)
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(document + "\n")
+        write_file(output, document + "\n")
     if as_json:
         typer.echo(document)
     else:

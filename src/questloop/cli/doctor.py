@@ -143,7 +143,8 @@ def check_store(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
         same = store.get(probe) == b"probe"
     finally:
         store.delete([probe])
-    yield DoctorCheck("store", same, f"{store.url}: wrote {written} bytes, read back, removed")
+    remark = f"; {store.remark()}" if store.remark() else ""
+    yield DoctorCheck("store", same, f"{store.url}: wrote {written} bytes, read back, removed{remark}")
 
 
 def check_ray(settings: Settings, steps: int) -> Iterator[DoctorCheck]:

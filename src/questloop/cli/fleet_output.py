@@ -14,6 +14,7 @@ import typer
 from questloop.cli.fleet_common import on_machine, open_fleet, plain
 from questloop.cli.options import JobOption, JobPlace, JsonOption, job_of
 from questloop.errors import UsageError
+from questloop.local_files import write_file
 
 if TYPE_CHECKING:
     from questloop.fleet.database import Database
@@ -139,7 +140,6 @@ def _fetch_from_store(url: str, folder: Path) -> list[Path]:
     written = []
     for entry in store.list():
         target = folder / entry.key
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(store.get(entry.key))
+        write_file(target, store.get(entry.key))
         written.append(target)
     return written

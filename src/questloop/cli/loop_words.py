@@ -26,7 +26,8 @@ def opening(settings: Settings, epochs: int | None, dashboard: bool) -> list[str
     from questloop.storage.store import open_store
 
     store = open_store(settings.store)
-    store.check_space()
+    if not settings.store.keep_epochs:  # else old epochs make room first
+        store.check_space()
     game = Rom.load(settings.game.rom_path).path.stem
     known = len(committed_epochs(store, Stage.ROLLOUTS))
     held = f"goes on after {counted(known, 'epoch')}" if known else "a new run"

@@ -10,6 +10,7 @@ import typer
 
 from questloop.errors import UsageError
 from questloop.exit_codes import ExitCode
+from questloop.local_files import write_file
 
 if TYPE_CHECKING:
     from questloop.game.emulator import Emulator
@@ -40,7 +41,7 @@ def new(
     loaded = Rom.load(rom)
     if path.exists():
         raise UsageError(f"{path} is there already; name another file by --output")
-    path.write_text(skeleton(name, loaded, str(path)), "utf-8")
+    write_file(path, skeleton(name, loaded, str(path)))
     print(f"{path}: fill in its taps, then `questloop profile check {path}`")
 
 

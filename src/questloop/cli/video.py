@@ -18,6 +18,7 @@ from questloop.cli.options import (
     loop_settings,
 )
 from questloop.errors import BadDataError, UsageError
+from questloop.local_files import write_file
 
 if TYPE_CHECKING:
     from questloop.episodes.replays import Replay
@@ -116,7 +117,7 @@ def _keep(
     from questloop.storage import keys
 
     if output:
-        output.write_bytes(data)
+        write_file(output, data)
         path = str(output)
     else:
         key = keys.film(epoch, name)

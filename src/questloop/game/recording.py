@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from questloop.errors import BadDataError, MissingExtraError, UsageError
+from questloop.errors import MissingExtraError, UsageError
+from questloop.local_files import written
 
 Frame = NDArray[np.uint8]
 """u8[H, W, 3]: the screen is 144 x 160; H and W times the scale are even in an MP4."""
@@ -31,12 +32,9 @@ def write_film(path: Path, frames: Iterable[Frame], fps: float, scale: int = SCA
         raise UsageError(f"--output {path}: a film ends in {', '.join(FORMATS)}")
     part = path.with_name(f".{path.name}.part{path.suffix}")
     try:
-        count = writer(part, (_image(frame, scale) for frame in frames), fps)
-        part.replace(path)
-    except OSError as error:
-        raise BadDataError(
-            f"--output {path}: {error.strerror or error}; name a file that can be written"
-        ) from None
+        with written(path):
+            count = writer(part, (_image(frame, scale) for frame in frames), fps)
+            part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     return count

@@ -21,6 +21,7 @@ from questloop.errors import BadDataError
 from questloop.grpo.data import Row
 from questloop.grpo.judge_rewards import BAND_LABELS, FAR_LABELS, MILESTONE_LABELS, PAIR_LABELS
 from questloop.grpo.judge_text import condense
+from questloop.local_files import write_file
 
 
 class Task(StrEnum):
@@ -73,11 +74,10 @@ class JudgeDataset:
 
     def write(self, folder: Path) -> None:
         """Write `train.jsonl`, `held_out.jsonl` and `about.json`; the folder is a `--dataset`."""
-        folder.mkdir(parents=True, exist_ok=True)
         for name, rows in (("train", self.train), ("held_out", self.held_out)):
             text = "".join(json.dumps(row) + "\n" for row in rows)
-            (folder / f"{name}.jsonl").write_text(text, "utf-8")
-        (folder / "about.json").write_text(json.dumps(self.about, indent=1), "utf-8")
+            write_file(folder / f"{name}.jsonl", text)
+        write_file(folder / "about.json", json.dumps(self.about, indent=1))
 
 
 _OPENING = "You judge play of a Game Boy adventure."

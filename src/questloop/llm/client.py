@@ -21,7 +21,7 @@ from questloop.llm.reply import ChatError, ChatFailure, Reply
 from questloop.llm.retry import RetryPolicy
 from questloop.llm.routes import Role, Route, failover_route, route_of
 from questloop.llm.wire import read_choices, read_document, read_usage
-from questloop.proxies import Proxy, proxy_for, unusable
+from questloop.proxies import Proxy, proxy_for, through, unusable
 from questloop.redaction import hide_bytes
 from questloop.settings import LLMSettings
 from questloop.telemetry.logs import get_logger
@@ -286,7 +286,7 @@ def _transport_error(url: str, error: Exception) -> ChatError:
 def _through(proxy: Proxy | None, error: ChatError) -> ChatError:
     """The error of a request that a proxy may have spoilt says so."""
     if proxy is not None and error.reason not in (ChatFailure.QUOTA, ChatFailure.TOO_LARGE):
-        error.args = (f"{error} (asked by the proxy {proxy}; NO_PROXY names hosts to reach without it)",)
+        error.args = (f"{error}{through(proxy)}",)
     return error
 
 

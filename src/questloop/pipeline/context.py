@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from questloop.episodes.retention import retire_epochs
 from questloop.episodes.run import Run, open_run
 from questloop.episodes.session import note_session
 from questloop.settings import Settings
@@ -30,20 +31,25 @@ class Context:
 
 
 @contextmanager
-def open_context(settings: Settings) -> Iterator[Context]:
+def open_context(settings: Settings, *, keep_epochs: int = 0) -> Iterator[Context]:
     """Open the store and its run, and hold the lease meanwhile; publish metrics where METRICS_PORT says so.
 
-    Lines logged inside carry the run.
+    Lines logged inside carry the run. With `keep_epochs` older epochs are removed before it is looked whether
+    there is room.
 
     Raises `LeaseHeld` where another pipeline writes the store, and what `open_store` and `open_run` raise.
     """
     store = open_store(settings.store)
-    store.check_space()
+    if not keep_epochs:
+        store.check_space()
     run = open_run(store, settings)
     server = metrics.publish(settings.telemetry)
     try:
         with logs.context(run=run.run), Lease.acquire(store, run.run) as lease:
             context = Context(settings, FencedStore(store, lease), run, lease)
+            if keep_epochs:
+                retire_epochs(context.store, keep_epochs)
+                store.check_space()
             note_session(context.store, settings, lease.fence)
             yield context
         if server is not None:

@@ -57,13 +57,18 @@ def run_pipeline(
     started = clock()
     deadline = started + settings.loop.run_hours * 3600
     require_gpu(settings.training)
-    with _stop_signals(), open_context(settings) as context, Trainer(settings, context.store) as trainer:
+    keep = settings.store.keep_epochs
+    with (
+        _stop_signals(),
+        open_context(settings, keep_epochs=keep) as context,
+        Trainer(settings, context.store) as trainer,
+    ):
         display = display or Display(context)
         for epoch in _epochs(epochs):
             if clock() >= deadline:
                 break
             run_epoch(context, epoch, trainer, display)
-            retire_epochs(context.store, settings.store.keep_epochs)
+            retire_epochs(context.store, keep)
         display.finish()
         film = _film(context, display)
         with display.work("report", "parts") as tell:

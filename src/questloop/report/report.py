@@ -17,6 +17,7 @@ from questloop.episodes.session import read_sessions, setting_values
 from questloop.errors import UnavailableError
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_in_force
+from questloop.local_files import write_file
 from questloop.report import charts, page_data, summary, table
 from questloop.settings import Settings
 from questloop.storage import keys
@@ -59,7 +60,7 @@ def write_report(
     except UnavailableError:
         if otherwise is None:
             raise
-        otherwise.write_bytes(page)
+        write_file(otherwise, page)
         return str(otherwise)
     return f"{store.url.rstrip('/')}/{REPORT_KEY}"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from questloop.episodes.run import read_run
+from questloop.local_files import written
 from questloop.report import table
 from questloop.storage.commit import read_commit
 from questloop.storage.keys import Stage
@@ -24,13 +25,14 @@ def write_scalars(store: Store, folder: Path) -> Path:
     from tensorboardX import SummaryWriter  # a part of Ray's own installation
 
     path = folder / f"events.out.tfevents.{read_run(store).run}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".", dir=folder) as part:
-        with SummaryWriter(part) as writer:
-            for scalar in _scalars(store):
-                writer.add_scalar(*scalar)
-        (written,) = Path(part).iterdir()
-        written.replace(path)
+    with written(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".", dir=folder) as part:
+            with SummaryWriter(part) as writer:
+                for scalar in _scalars(store):
+                    writer.add_scalar(*scalar)
+            (events,) = Path(part).iterdir()
+            events.replace(path)
     return path
 
 

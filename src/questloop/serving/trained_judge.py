@@ -35,7 +35,7 @@ class TrainedJudge:
     """
 
     def __init__(self, llm_url: str, model: str, timeout_s: float = 120.0) -> None:
-        self._client = httpx.Client(base_url=llm_url, timeout=timeout_s)
+        self._client = httpx.Client(base_url=llm_url, timeout=timeout_s, trust_env=False)
         self._model = model
 
     def __call__(self, request: ChatRequest) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from questloop.errors import DiskFullError, UnavailableError
+from questloop.local_files import FULL, MAKE_ROOM
 from questloop.storage.interface import (
     AlreadyExists,
     Entry,
@@ -29,7 +30,6 @@ _STAGED = re.compile(r".*#[0-9a-f]{16}")  # the name of a file that is being wri
 _ABANDONED_S = 600  # a put takes seconds
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL)
 _NO_SYNC = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
@@ -157,7 +157,8 @@ class FolderStore(Store):
                         yield Entry(path.relative_to(self._root).as_posix(), path.stat().st_size)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
-        with contextlib.suppress(FileNotFoundError), os.scandir(self._root / valid_prefix(prefix)) as entries:
+        place = self._root / valid_prefix(prefix)
+        with self._explained("list", prefix), contextlib.suppress(*_ABSENT), os.scandir(place) as entries:
             return tuple(sorted(entry.name for entry in entries if entry.is_dir()))
         return ()
 
@@ -172,7 +173,7 @@ class FolderStore(Store):
         removed = 0
         for folder, _, names in os.walk(self._root):
             for path in (Path(folder, name) for name in names if _STAGED.fullmatch(name)):
-                with contextlib.suppress(FileNotFoundError):
+                with self._explained("delete", path.name), contextlib.suppress(FileNotFoundError):
                     if time.time() - path.stat().st_mtime > _ABANDONED_S:
                         path.unlink()
                         removed += 1
@@ -234,11 +235,12 @@ class FolderStore(Store):
         try:
             yield
         except OSError as error:
-            if error.errno in _FULL:
-                raise DiskFullError(f"{where}: {error.strerror}; free space and run it again") from None
-            raise UnavailableError(
-                f"{where}: {error.strerror}; check STORE_URL and the folder's permissions"
-            ) from None
+            if error.errno in FULL:
+                raise DiskFullError(f"{where}: {error.strerror}; {MAKE_ROOM}") from None
+            mend = "check STORE_URL and the folder's permissions"
+            if error.errno == errno.EROFS:
+                mend = "mount it for writing, or name another STORE_URL"
+            raise UnavailableError(f"{where}: {error.strerror}; {mend}") from None
 
     @contextlib.contextmanager
     def _absent_is_not_found(self, key: str) -> Iterator[None]:

@@ -87,6 +87,10 @@ class Store(ABC):
     def check_space(self) -> None:
         """Raise `DiskFullError` where less than LOW_WATER_MB is free. S3 has no such limit."""
 
+    def remark(self) -> str:
+        """What its owner should know though it can be used, in a sentence; empty where there is nothing."""
+        return ""
+
     def remove_unfinished(self) -> int:
         """Delete files that killed processes left half written; returns how many. S3 shows none."""
         return 0

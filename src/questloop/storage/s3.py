@@ -13,11 +13,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from questloop.errors import UnavailableError, UsageError
+from questloop.proxies import through
 from questloop.redaction import shown
 from questloop.settings import StoreSettings
 from questloop.storage.fork import obstore
 from questloop.storage.interface import AlreadyExists, Entry, NotFound, Store, valid_key, valid_prefix
-from questloop.storage.s3_client import BRIEF, PATIENT, check_address, make_client
+from questloop.storage.s3_client import BRIEF, PATIENT, check_address, make_client, proxy_of
 
 BUCKETS = ("zelda-episodes", "zelda-models")  # where there is one bucket a top-level prefix
 
@@ -49,6 +50,7 @@ class S3ObjectStore(Store):
         self._settings = settings
         self._clients: dict[tuple[int, str], Any] = {}
         self._bulk = True
+        self._versioned: set[str] = set()
         check_address(settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -67,7 +69,9 @@ class S3ObjectStore(Store):
         path = _join(self._prefix, f"probe-{secrets.token_hex(8)}")
 
         def create() -> None:
-            obstore().put(client, path, b"probe", mode="create", use_multipart=False)
+            done = obstore().put(client, path, b"probe", mode="create", use_multipart=False)
+            if done.get("version") not in (None, "", "null"):
+                self._versioned.add(bucket)
 
         exceptions = obstore().exceptions
         try:
@@ -99,6 +103,15 @@ class S3ObjectStore(Store):
 
     def check_space(self) -> None:
         """S3 has no low-water mark."""
+
+    def remark(self) -> str:
+        if not self._versioned:
+            return ""
+        named = " and ".join(sorted(self._versioned))
+        return (
+            f"{named} keeps versions: what is deleted or written over goes on taking room, until a lifecycle "
+            "rule of the bucket expires noncurrent versions"
+        )
 
     def get(self, key: str) -> bytes:
         bucket, path = self._locate(key)
@@ -228,6 +241,7 @@ class S3ObjectStore(Store):
 
     def _unavailable(self, bucket: str, error: Exception) -> UnavailableError:
         detail = str(error)
+        by = "" if "<Code>" in detail else through(proxy_of(self._settings))  # an S3 server's own answer
         where = f"store {self.url} at {self._endpoint}"
         if "NoSuchBucket" in detail:
             return UnavailableError(
@@ -238,15 +252,16 @@ class S3ObjectStore(Store):
         if _is_refusal(error):
             return UnavailableError(
                 f"{where}: bucket {bucket}: access refused ({_code(detail)}); "
-                "check S3_ACCESS_KEY, S3_SECRET_KEY and what they may do"
+                f"check S3_ACCESS_KEY, S3_SECRET_KEY and what they may do{by}"
             )
         if found := re.search(r"InvalidCertificate\(\s*(\w+)", detail):
             return UnavailableError(
                 f"{where}: its certificate is not trusted ({found[1]}); "
-                "set SSL_CERT_FILE to a PEM file of its CA"
+                f"set SSL_CERT_FILE to a PEM file of its CA{by}"
             )
         return UnavailableError(
-            f"{where}: cannot be reached ({_reason(detail)}); check S3_ENDPOINT_URL and that the server runs"
+            f"{where}: cannot be reached ({_reason(detail)}); "
+            f"check S3_ENDPOINT_URL and that the server runs{by}"
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from questloop.errors import UsageError
-from questloop.proxies import proxy_for, unusable
+from questloop.proxies import Proxy, proxy_for, unusable
 from questloop.redaction import hide, shown
 from questloop.settings import StoreSettings
 from questloop.storage.fork import obstore
@@ -59,11 +59,15 @@ def make_client(bucket: str, settings: StoreSettings, retry: dict[str, Any], *, 
         "connect_timeout": timedelta(seconds=2),
         "timeout": timedelta(seconds=4 if retry is BRIEF else 60),
     }
-    options |= _proxy_options(settings)
+    proxy = proxy_of(settings)
+    options |= _proxy_options(settings, proxy)
     with _visible(settings):
         try:
             return obstore().store.S3Store(bucket, **config, client_options=options, retry_config=retry)
         except (obstore().exceptions.BaseError, ValueError) as error:
+            if proxy and "builder error" in str(error):  # all that the library says of a proxy
+                host = urlsplit(settings.s3_endpoint_url or "").hostname or ""
+                raise unusable(proxy, host, "the store's client cannot use it") from None
             reason = hide(str(error).partition("\n")[0])
             hint = "" if own else ", or the AWS_* variables that name it"
             raise UsageError(f"bucket {bucket}: {reason}; mend the settings S3_*{hint}") from None
@@ -124,12 +128,15 @@ def _visible(settings: StoreSettings) -> Iterator[None]:
             os.environ.update(kept)
 
 
-def _proxy_options(settings: StoreSettings) -> dict[str, Any]:
-    endpoint = settings.s3_endpoint_url
-    if not endpoint:
+def proxy_of(settings: StoreSettings) -> Proxy | None:
+    """The proxy that S3_ENDPOINT_URL is asked by; the library finds that of AWS itself."""
+    return proxy_for(settings.s3_endpoint_url) if settings.s3_endpoint_url else None
+
+
+def _proxy_options(settings: StoreSettings, proxy: Proxy | None) -> dict[str, Any]:
+    if not settings.s3_endpoint_url:
         return {}
-    host = urlsplit(endpoint).hostname or ""
-    proxy = proxy_for(endpoint)
+    host = urlsplit(settings.s3_endpoint_url).hostname or ""
     if proxy is None:
         return _NO_PROXY | {"proxy_excludes": host}
     if proxy.url.startswith("socks"):

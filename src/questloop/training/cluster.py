@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 
 import ray
 import torch
 
 import questloop
-from questloop.errors import UnavailableError, UsageError
+from questloop.errors import DiskFullError, UnavailableError, UsageError
 from questloop.machine import machine_cores, machine_memory_mb
 from questloop.redaction import shown
 from questloop.settings import TrainingSettings
 from questloop.training.autoscale import Layout, choose_layout
 
 _OBJECT_STORE_BYTES = 400 * 2**20
+_LEAST_ROOM_BYTES = 2**20
 _KNOCK_S = 5.0
 _LONGEST_BASE = 36
 # One thread per runner: emulators fill the cores, and a pool in every process would only fight over them.
@@ -136,6 +138,8 @@ def start_local(runners: int) -> None:
     if source not in known:
         os.environ["PYTHONPATH"] = os.pathsep.join([source, *filter(None, known)])
     folder = ray_folder()
+    where = folder or f"{_temporary()}/ray"
+    _require_room(_temporary() if folder is None else str(Path(folder).parent))
     try:
         ray.init(
             address="local",
@@ -149,8 +153,22 @@ def start_local(runners: int) -> None:
     except Exception as error:  # as above
         raise UnavailableError(
             f"Ray did not start here: {_line(error)}; look at free memory, at /dev/shm and at "
-            f"{folder or f'{tempfile.gettempdir()}/ray'}/session_latest/logs"
+            f"{where}/session_latest/logs"
         ) from None
+
+
+def _temporary() -> str:
+    """Where Ray keeps its files: it takes TMPDIR as it is, where Python looks elsewhere if that is full."""
+    return os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or tempfile.gettempdir()
+
+
+def _require_room(place: str) -> None:
+    """Raise where Ray would wait for a file that it has no room to write."""
+    with suppress(OSError):  # Ray makes it
+        if shutil.disk_usage(place).free < _LEAST_ROOM_BYTES:
+            raise DiskFullError(
+                f"Ray cannot start: the disk of {place} is full; free space there, or set TMPDIR to another"
+            )
 
 
 def _line(error: Exception) -> str:
@@ -163,8 +181,7 @@ def ray_folder() -> str | None:
     A socket's path has 107 bytes at most, and Ray's names take 68 of them; it takes ASCII only. Where TMPDIR
     (of Slurm, of macOS) does not fit, a folder of this user below /tmp does.
     """
-    given = os.environ.get("RAY_TMPDIR")
-    base = given or tempfile.gettempdir()
+    given, base = os.environ.get("RAY_TMPDIR"), _temporary()
     if base.isascii() and len(base) <= _LONGEST_BASE:
         return None
     if given:
