@@ -9,8 +9,9 @@ from tests.disks import small_disk
 from tests.pipeline.playing import play
 from tests.report.test_report import INFO
 
-from questloop.errors import DiskFullError, UnavailableError
+from questloop.errors import DiskFullError, UnavailableError, UsageError
 from questloop.exit_codes import ExitCode
+from questloop.local_files import write_file
 from questloop.pipeline.context import open_context
 from questloop.settings import load
 from questloop.storage import keys
@@ -148,8 +149,14 @@ def test_output_that_goes_to_a_full_disk_is_told(run):
         assert "No space left" in in_one_line(ask("verify --json", run, stdout=said), ExitCode.DISK_FULL)
 
 
-def test_a_film_in_a_folder_that_is_missing_makes_it_and_one_that_is_only_read_is_named(run):
-    assert ask("video --output {disk}/new/film.gif", run).returncode == 0
-    run.remount("ro")
-    done = ask("video --output {disk}/other/film.gif", run)
-    assert "Read-only file system; name" in in_one_line(done, ExitCode.USAGE)
+def test_a_file_outside_of_the_store_is_whole_or_as_it_was(disk):
+    film = disk.root / "new" / "film.gif"
+    write_file(film, b"old")
+    disk.fill()
+    with pytest.raises(DiskFullError, match=f"cannot write {film}: No space"):
+        write_file(film, b"x" * 9000)
+    assert files(disk.root) == {film: b"old"}
+    disk.make_room()
+    disk.remount("ro")
+    with pytest.raises(UsageError, match="Read-only file system; name a place"):
+        write_file(film, b"new")
