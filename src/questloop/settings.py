@@ -121,9 +121,7 @@ class RewardSettings(SettingsGroup):
     reward_death: float = Field(-2.0, description="a death")
     reward_dialog: float = Field(0.2, description="first dialog with a text index in an episode")
     reward_revisit: float = Field(-0.001, description="a step onto a tile visited before")
-    reward_aim: float = Field(
-        0.5, ge=0, description="a room nearer to the guide's next aim, paid as SHAPING says; needs AIMS"
-    )
+    reward_aim: float = Field(0.5, ge=0, description="a room nearer to the guide's next aim; needs AIMS")
     reward_hint: float = Field(
         0.1, ge=0, le=1, description="a hint's target reached, at most 20 per episode; needs HINT_INTERVAL"
     )
@@ -139,9 +137,7 @@ class ExplorationSettings(SettingsGroup):
         "episode's highest; `potential`, their discounted change",
     )
     shaping_coef: float = Field(1.0, ge=0, description="weight of the reward model's shaping")
-    archive_fraction: float = Field(
-        0, ge=0, le=1, description="share of episodes that start from the archive"
-    )
+    archive_fraction: float = Field(0, ge=0, le=1, description="share of episodes begun from the archive")
     awr_top_k: int = Field(0, ge=0, description="top judged segments of the epoch before that AWR imitates")
     sil_coef: float = Field(0, ge=0, description="weight of self-imitation on those segments")
     curriculum: bool = Field(False, description="start states advance with milestones")
