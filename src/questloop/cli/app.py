@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import sys
@@ -115,10 +114,13 @@ def main() -> None:
 
 
 def _end(error: QuestloopError) -> NoReturn:
-    """Say what went wrong, and drop what of the output could not be written."""
+    """Say what went wrong, and drop output that cannot be written: Python would try again at its end."""
     print(f"error: {advice.complete(str(error), app)}", file=sys.stderr)
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
     sys.exit(error.exit_code)
 
 
