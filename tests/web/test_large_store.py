@@ -48,7 +48,8 @@ def dashboard(judged, tmp_path):
 def test_a_large_run_is_shown_within_bounds(dashboard):
     """Times are printed, not judged: they are the machine's. A cold process is asked the first page."""
     url, pid = dashboard
-    with httpx.Client(base_url=url, timeout=300) as client:
+    patient = httpx.HTTPTransport(retries=6)  # the address is told a moment before anybody listens
+    with httpx.Client(base_url=url, timeout=300, transport=patient) as client:
         for path in PAGES:
             took = []
             for _ in range(3):
