@@ -1,13 +1,17 @@
 """The first picture of a film in a terminal."""
 
+import sys
 from io import StringIO
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from questloop.cli.loop import _print_still
 from questloop.game.recording import write_film
 from questloop.report.still import COLUMNS, ROWS, still
+from questloop.settings import load
+from questloop.storage.store import open_store
 
 pytest.importorskip("av")
 
@@ -25,3 +29,14 @@ def test_the_room_of_the_first_picture_is_drawn_in_its_colours(tmp_path):
     drawn = StringIO()
     Console(file=drawn, force_terminal=True, color_system="256", width=80).print(text)
     assert drawn.getvalue().count("\n") == ROWS // 2
+
+
+@pytest.mark.parametrize("reader", [True, False], ids=["damaged", "without PyAV"])
+def test_a_film_that_cannot_be_read_ends_no_run(tmp_path, monkeypatch, reader):
+    settings = load(None, {"store_url": str(tmp_path / "store")})
+    open_store(settings.store).put("film.mp4", b"no film")
+    if not reader:
+        monkeypatch.setitem(sys.modules, "av", None)
+    drawn = StringIO()
+    _print_still(Console(file=drawn, width=80), settings, "film.mp4")
+    assert not drawn.getvalue()

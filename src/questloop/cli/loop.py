@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -268,12 +268,13 @@ def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool)
 
 
 def _print_still(console: Console, settings: Settings, key: str) -> None:
-    """The film's first picture, where the terminal has room for it."""
+    """The film's first picture, where the terminal has room for it and the film can be read here."""
     from questloop.report.still import COLUMNS, still
     from questloop.storage.store import open_existing_store
 
     if console.width >= COLUMNS:
-        console.print(still(open_existing_store(settings.store).get(key)))
+        with suppress(ModuleNotFoundError, OSError, ValueError, StopIteration):  # of PyAV; an ornament
+            console.print(still(open_existing_store(settings.store).get(key)))
 
 
 def _demo_store() -> str | None:
