@@ -25,6 +25,7 @@ from questloop.game.state_file import SaveState
 from questloop.pipeline import stages
 from questloop.pipeline.context import Context, open_context
 from questloop.planner.client import EmbeddedPlanner
+from questloop.setting_types import AimsOf
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.training.evaluation import play_episodes
@@ -85,7 +86,8 @@ def run_arm(experiment: Experiment, arm: str, seed: int, workers: int, folder: P
     world = game_world(settings)
     if variant is not None:
         world = vary(Variant(variant), world, seed)
-    judged = settings.exploration.shaping_coef > 0 or settings.exploration.awr_top_k > 0
+    exploration = settings.exploration
+    judged = exploration.shaping_coef > 0 or exploration.awr_top_k > 0 or exploration.aims is AimsOf.JUDGES
     if not judged:
         world = replace(world, recording=None)
     epochs = []
@@ -165,7 +167,7 @@ def _reached(training: dict[str, Any]) -> str:
 _KEPT = (
     "step_end", "seconds", "steps_per_second", "episodes_finished", "return_mean", "return_per_1000_steps",
     "unique_rooms_per_episode", "milestones", "milestone_steps", "room_visits", "losses",
-    "curiosity_mean", "shaping_mean", "shaping_weight", "shaping_reason", "archive_cells", "curriculum",
+    "curiosity_mean", "shaping_mean", "shaping_weight", "shaping_reason", "archive_cells", "curriculum", "judged_aims",
 )  # fmt: skip
 
 

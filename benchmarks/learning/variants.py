@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from questloop.env.world import World
+from questloop.game.guide import Guide
+from questloop.judges.ahead import choices
+from questloop.pipeline import stages
 from questloop.reward_model import train
 from questloop.rewards.aims import AIM_SIZE, Aims
 
@@ -20,6 +23,8 @@ class Variant(StrEnum):
 
     SHUFFLED = "shuffled"
     """Scores are dealt to other segments and cells before a reward model learns: it must not help."""
+    ASTRAY = "astray"
+    """Judges lead, but what they said of a place is dealt to another one: it must not help."""
     SEGMENTS = "segments"
     """The reward model learns from judged segments alone, not from judged cells."""
     POTENTIAL = "potential"
@@ -35,6 +40,8 @@ def vary(variant: Variant, world: World, seed: int) -> World:
             train.train_reward_model = partial(
                 _shuffled, train.train_reward_model, np.random.default_rng(seed)
             )
+        case Variant.ASTRAY:
+            stages.chosen_places = partial(_astray, stages.chosen_places, seed)
         case Variant.SEGMENTS:
             train.train_reward_model = partial(_of_segments, train.train_reward_model)
         case Variant.POTENTIAL:
@@ -49,6 +56,17 @@ def _shuffled(learn: Callable[..., Any], rng: np.random.Generator, segments: Any
     pairs = [(a, b, p if rng.random() < 0.5 else 1 - p) for a, b, p in rest.pop("state_pairs", ())]
     states = _dealt(rest.pop("states", ()), rng)
     return learn(_dealt(segments, rng), states=states, state_pairs=pairs, **rest)
+
+
+def _astray(choose: Callable[..., Any], seed: int, guide: Guide, scores: Mapping[str, float]) -> Any:
+    """The same wrong place for the same stage in every epoch."""
+    dealt = dict(scores)
+    for stage in range(len(guide.aims)):
+        ids = [each.cell_id for each in choices(guide, stage + 1) if len(each.reached) == stage]
+        order = np.random.default_rng([seed, stage]).permutation(len(ids))
+        known = {ids[to]: scores[ids[at]] for at, to in enumerate(order) if ids[at] in scores}
+        dealt |= known
+    return choose(guide, dealt)
 
 
 def _of_segments(learn: Callable[..., Any], segments: Any, **rest: Any) -> Any:

@@ -109,9 +109,30 @@ class Shaping(StrEnum):
     """How a potential is paid: that of the reward model, and that of the guide's aims."""
 
     PROGRESS = "progress"
-    """what it rises above the highest of the episode, once"""
+    """its change; nothing where the game is over"""
     POTENTIAL = "potential"
     """its discounted change, which leaves the best policy what it is"""
+
+
+class AimsOf(StrEnum):
+    """Whose next aim a policy sees, and is paid for coming nearer to."""
+
+    GUIDE = "guide"
+    """what the guide's table says: the place and the thing in it"""
+    JUDGES = "judges"
+    """the place that judges hold to be nearest to the end, at what the quest has come to"""
+    OFF = "off"
+
+
+def _aims(value: object) -> object:
+    """Earlier releases knew on and off."""
+    text = str(value).lower()
+    if text in ("true", "1", "yes", "on"):
+        return AimsOf.GUIDE
+    return AimsOf.OFF if text in ("false", "0", "no") else value
+
+
+AimsChoice = Annotated[AimsOf, BeforeValidator(_aims)]
 
 
 class Placement(StrEnum):

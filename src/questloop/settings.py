@@ -19,6 +19,8 @@ from questloop.redaction import shown
 from questloop.setting_types import FRAMES_PER_SECOND as FRAMES_PER_SECOND
 from questloop.setting_types import LEARNS as LEARNS
 from questloop.setting_types import (
+    AimsChoice,
+    AimsOf,
     AllInt,
     AnyPath,
     AutoCount,
@@ -132,16 +134,14 @@ class ExplorationSettings(SettingsGroup):
 
     rnd_coef: float = Field(0.5, ge=0, description="weight of RND's advantage (the extrinsic one has 1)")
     shaping: Shaping = Field(
-        Shaping.PROGRESS,
-        description="what the potentials of reward model and guide pay: `progress`, their rise above the "
-        "episode's highest; `potential`, their discounted change",
+        Shaping.PROGRESS, description="what potentials pay: `progress`, their change; `potential`, discounted"
     )
     shaping_coef: float = Field(1.0, ge=0, description="weight of the reward model's shaping")
     archive_fraction: float = Field(0, ge=0, le=1, description="share of episodes begun from the archive")
     awr_top_k: int = Field(0, ge=0, description="top judged segments of the epoch before that AWR imitates")
     sil_coef: float = Field(0, ge=0, description="weight of self-imitation on those segments")
     curriculum: bool = Field(False, description="start states advance with milestones")
-    aims: bool = Field(True, description="the guide's next aim is seen and shapes, where a game has a guide")
+    aims: AimsChoice = Field(AimsOf.GUIDE, description="who says where to go next, where a game has a guide")
     planner: bool = Field(False, description="the planner takes over in dialogs and puzzles")
     hint_interval: int = Field(0, ge=0, description="steps between strategic hints; 0: none")
     hint_interval_s: float | None = Field(

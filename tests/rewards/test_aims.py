@@ -69,7 +69,9 @@ def along() -> dict[str, NDArray]:
 
 
 def test_the_potential_grows_along_the_quest(along):
-    assert spearmanr(along["phi"], np.arange(len(along["phi"]))).statistic > 0.98
+    known = along["phi"][~np.isnan(along["phi"])]
+    assert len(known) > 2000
+    assert spearmanr(known, np.arange(len(known))).statistic > 0.98
 
 
 def test_it_does_not_fall_where_the_next_room_of_the_route_is_entered(along):
@@ -112,17 +114,20 @@ def test_a_game_that_is_over_has_no_potential():
     game.emulator.close()
 
 
-def test_progress_pays_each_rise_above_the_highest_of_the_episode_once():
+def test_progress_pays_what_the_potential_changes_undiscounted():
     game = Played(gamma=0.9, shaping=Shaping.PROGRESS)
     rng = np.random.default_rng(0)
     for item in walkthrough()[:60]:
         game.step(item.action, item.frames)
-    first, seen, paid = game.phi, [game.phi], []
-    for _ in range(300):
-        paid.append(game.step(Action(int(rng.choice([1, 2, 3, 4, 5]))), 8))
-        seen.append(game.phi)
-    assert min(paid) == 0 < max(paid)
-    assert sum(paid) == pytest.approx(max(seen) - first, abs=1e-4)
+    first = game.phi
+    paid = [game.step(Action(int(rng.choice([1, 2, 3, 4, 5]))), 8) for _ in range(300)]
+    assert min(paid) < 0 < max(paid)
+    assert sum(paid) == pytest.approx(game.phi - first, abs=1e-4)
+    over = game.columns()
+    over.game_over[:] = True
+    out = np.ones((1, 1), np.float32)
+    game.aims.step(over, out)
+    assert out[0, 0] == 0
     game.aims.reset(np.array([0]), game.columns())
     assert game.step(Action.NOP, 1) == pytest.approx(0, abs=1e-3), "what an episode begins with pays nothing"
     game.emulator.close()
@@ -139,14 +144,15 @@ def test_an_episode_that_begins_before_there_is_control_is_not_paid_for_where_it
     game.emulator.close()
 
 
-def test_what_was_kept_before_progress_was_paid_goes_on_from_its_potential():
+@pytest.mark.parametrize("more", [{}, {"best": np.float32([9])}])
+def test_checkpoints_of_earlier_releases_go_on_from_their_potential(more):
     game = Played(gamma=1.0, shaping=Shaping.PROGRESS)
     for item in walkthrough()[:150]:
         game.step(item.action, item.frames)
-    old = {"phi": game.aims.state_dict()["phi"]}
+    old = {"phi": game.aims.state_dict()["phi"]} | more
     other = game.fresh()
     other.load_state_dict(old)
-    assert other.state_dict()["best"] == old["phi"]
+    assert other.state_dict() == {"phi": old["phi"]}
     game.emulator.close()
 
 

@@ -95,43 +95,32 @@ def _greedy(gamma: float, phi: np.ndarray) -> np.ndarray:
     return quality.argmax(axis=1)
 
 
-def paid(phi, boundary, phi_final=None, best=None):
+def paid(phi, boundary, phi_final=None):
     """`progress` of one slot given as plain lists."""
     final = np.full(len(boundary), np.nan, np.float32) if phi_final is None else np.float32(phi_final)
     column = np.array(boundary, np.uint8)[:, None]
-    before = None if best is None else np.float32([best])
-    rewards, after = progress(np.float32(phi)[:, None], final[:, None], column, before)
-    return rewards[:, 0].tolist(), float(after[0])
+    return progress(np.float32(phi)[:, None], final[:, None], column)[:, 0].tolist()
 
 
 def test_progress_by_hand_at_every_boundary():
-    rewards, best = paid(
+    rewards = paid(
         phi=[1.0, 3.0, 2.0, 4.0, 9.0, 10.0, 11.0],
         boundary=[NONE, NONE, HANDOVER, TERMINATED, TRUNCATED, NONE],
         phi_final=[100.0, 100.0, 100.0, 100.0, 9.5, 100.0],
     )
-    assert rewards == [2, 0, 1, 0, 0.5, 1]
-    assert best == 11
+    assert rewards == [2, -1, 2, 0, 0.5, 1]
 
 
-def test_progress_of_an_episode_that_goes_on_pays_nothing_for_where_it_has_been():
-    assert paid([1.0, 2.0, 6.0], [NONE, NONE], best=5.0) == ([0, 1], 6)
+@given(st.lists(st.floats(-5, 5, width=32), min_size=2, max_size=40))
+def test_progress_sums_to_what_an_episode_has_gained(phi):
+    assert sum(paid(phi, [NONE] * (len(phi) - 1))) == pytest.approx(phi[-1] - phi[0], abs=1e-4)
 
 
-def test_an_episode_of_which_nothing_is_known_is_not_paid_for_where_it_begins():
-    assert paid([4.0, 5.0], [NONE], best=-np.inf) == ([1], 5)
-
-
-@given(st.lists(st.floats(-5, 5, width=32), min_size=2, max_size=40), st.integers(0, 40))
-def test_progress_sums_to_the_height_gained_however_rollouts_are_cut(phi, cut):
+@given(st.lists(st.floats(-5, 5, width=32), min_size=2, max_size=40), st.floats(0, 1))
+def test_progress_is_the_discounted_change_and_a_small_reward_for_where_a_step_leads(phi, gamma):
     boundary = [NONE] * (len(phi) - 1)
-    whole, best = paid(phi, boundary)
-    assert min(whole) >= 0
-    assert sum(whole) == pytest.approx(max(phi) - phi[0], abs=1e-4)
-    cut = cut % len(phi)
-    first, highest = paid(phi[: cut + 1], boundary[:cut]) if cut else ([], phi[0])
-    rest, again = paid(phi[cut:], boundary[cut:], best=highest) if cut < len(boundary) else ([], highest)
-    assert (first + rest, again) == (whole, best)
+    expected = shaped(phi, boundary, gamma) + (1 - gamma) * np.array(phi[1:])
+    np.testing.assert_allclose(paid(phi, boundary), expected, atol=1e-5)
 
 
 def test_a_critic_that_knows_the_potential_makes_nothing_of_its_change_and_something_of_progress():
@@ -145,7 +134,8 @@ def test_a_critic_that_knows_the_potential_makes_nothing_of_its_change_and_somet
 
     plain = advantages(np.zeros(7), value)
     np.testing.assert_allclose(advantages(shaped(phi, none, gamma), value - phi), plain, atol=1e-5)
-    np.testing.assert_allclose(advantages(np.array(paid(phi, none)[0]), value), plain + 1, atol=1e-5)
+    left = advantages(np.array(paid(phi, none)), value - phi)
+    np.testing.assert_allclose(left, plain + (1 - gamma) * phi[1:], atol=1e-5)
 
 
 @pytest.mark.parametrize(

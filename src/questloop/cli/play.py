@@ -161,7 +161,10 @@ def _policy(
     vector = np.zeros((1, OBSERVATION_SIZE), np.float32)
     aims = None
     if player.size > OBSERVATION_SIZE and profile.guide is not None:
-        aims = Aims(1, profile, profile.guide, lambda slot: ground_of(emulator, profile))
+        judged = player.aims is not None
+        aims = Aims(1, profile, profile.guide, lambda slot: ground_of(emulator, profile), judged=judged)
+        if player.aims is not None:
+            aims.lead_to(player.aims)
     action = np.full(1, Action.NOP, np.uint8)
     for _ in range(steps):
         emulator.read(taps[0])

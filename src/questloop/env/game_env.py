@@ -28,7 +28,7 @@ from questloop.game.walking import Ground, ground_of
 from questloop.rewards.aims import AIM_SIZE, Aims
 from questloop.rewards.hints import HINT_SIZE, HintTargets
 from questloop.rewards.total import Rewards
-from questloop.setting_types import Shaping
+from questloop.setting_types import AimsOf, Shaping
 from questloop.settings import GameSettings, RewardSettings
 
 
@@ -48,15 +48,15 @@ class GameEnv:
         archive_fraction: float = 0.0,
         visual: bool = False,
         hinted: bool = False,
-        aimed: bool = False,
+        aims: AimsOf = AimsOf.OFF,
         shaping: Shaping = Shaping.PROGRESS,
         gamma: float = 0.99,
     ) -> None:
         """`starts` saves making the start states again, where another process has done so.
 
         `hinted`: the vectors that the policy sees end with `rewards.hints.HINT_SIZE` numbers of the hint in
-        force; where it is `aimed`, with `rewards.aims.AIM_SIZE` numbers of the guide's next aim, whose
-        potential is paid too, as `shaping` says (`gamma` is the learner's discount).
+        force; with `aims`, with `rewards.aims.AIM_SIZE` numbers of the next aim, whose potential is paid too,
+        as `shaping` says (`gamma` is the learner's discount).
         """
         rom = Rom.load(game.rom_path)
         self.profile: Profile = profile_for(rom, game.guide, game.game_profile)
@@ -67,11 +67,10 @@ class GameEnv:
         self._streams = slot_streams(0, 0, num_slots)
         self.targets = HintTargets(num_slots) if hinted else None
         """Where hints point; None without hints."""
-        guide = self.profile.guide if aimed else None
-        self.aims = (
-            None if guide is None else Aims(num_slots, self.profile, guide, self._ground, shaping, gamma)
-        )
-        """The guide's next aims; None without a guide."""
+        guide = None if aims is AimsOf.OFF else self.profile.guide
+        how = shaping, gamma, aims is AimsOf.JUDGES
+        self.aims = None if guide is None else Aims(num_slots, self.profile, guide, self._ground, *how)
+        """The next aims; None without a guide."""
         pointer = self.aims if self.targets is None else self.targets
         self.rewards = Rewards(num_slots, rewards, pointer)
         self.columns = self.profile.columns(self.batch.taps)
@@ -149,6 +148,8 @@ class GameEnv:
 
     def follow(self, guidance: Guidance) -> None:
         self.starter.follow(guidance)
+        if self.aims is not None and guidance.aims is not None:
+            self.aims.lead_to(guidance.aims)
 
     def report(self) -> SlotReport:
         report, self._report = self._report, SlotReport()

@@ -22,10 +22,12 @@ from questloop.settings import GameSettings
 
 @dataclass
 class Guidance:
-    """What the trainer knows about starts, sent to the runners with each rollout."""
+    """What the trainer knows about starts and aims, sent to the runners with each rollout."""
 
     archive: Archive | None = None
     curriculum: Curriculum | None = None
+    aims: tuple[int, ...] | None = None
+    """places of the aims in force, `game.guide.NOWHERE` where none is known; None: those of the guide"""
 
 
 class Starter:

@@ -23,6 +23,7 @@ from questloop.game.start_states import waits_at_title
 from questloop.rewards.aims import AIM_SIZE, Aims, lead
 from questloop.rewards.hints import HINT_SIZE, HintTargets
 from questloop.rewards.total import Rewards
+from questloop.setting_types import AimsOf
 from questloop.settings import Observation, RewardSettings, Settings
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class World:
     starts: tuple[str, ...] = ()  # the curriculum's, in order of play; empty: it is off
     plays_by_plan: bool = False  # a planner takes over; the environment is a `planner.takeover.Game`
     sees_more: bool = False  # than the vector: pictures, or where a hint or an aim points
+    aims: tuple[str, ...] = ()  # of the guide, in their order
     hint_interval: int = 0  # steps between hints, 0: none; the environment is a `planner.hints.HintedGame`
     recording: tuple[Rom, Profile, int] | None = None  # what segments are of; None: nothing is recorded
 
@@ -64,7 +66,7 @@ def game_world(settings: Settings) -> World:
     exploration = settings.exploration
     visual = settings.training.observation is Observation.VISUAL
     hinted = exploration.hint_interval > 0
-    aimed = exploration.aims and not hinted and profile.guide is not None
+    aims = AimsOf.OFF if hinted or profile.guide is None else exploration.aims
     if visual and hinted:
         raise UsageError("HINT_INTERVAL needs OBSERVATION=vector: a visual policy sees no hints")
     waits = waits_at_title(rom, profile, settings.game.start_states)
@@ -75,7 +77,7 @@ def game_world(settings: Settings) -> World:
         space, version = _VISUAL_SPACE, VISUAL
     elif hinted:
         space, version = _HINTED_SPACE, HINTED
-    elif aimed:
+    elif aims is not AimsOf.OFF:
         space, version = _AIMED_SPACE, AIMED
     starts = game_starts(settings.game, rom, profile, exploration.curriculum)
     return World(
@@ -89,7 +91,7 @@ def game_world(settings: Settings) -> World:
             archive_fraction=exploration.archive_fraction,
             visual=visual,
             hinted=hinted,
-            aimed=aimed,
+            aims=aims,
             shaping=exploration.shaping,
             gamma=settings.training.gamma,
         ),
@@ -100,11 +102,12 @@ def game_world(settings: Settings) -> World:
         observation_version=OBSERVATION_VERSION,
         policy_version=version,
         milestones=tuple(milestone.key for milestone in profile.milestones),
-        rewards=reward_names(hinted, aimed),
+        rewards=reward_names(hinted, aims is not AimsOf.OFF),
         sees_more=space is not _VECTOR_SPACE,
         starts=curriculum_starts(starts, profile) if exploration.curriculum else (),
         plays_by_plan=exploration.planner,
         hint_interval=exploration.hint_interval,
+        aims=() if profile.guide is None else tuple(aim.key for aim in profile.guide.aims),
         recording=(rom, profile, settings.game.frame_skip),
     )
 

@@ -19,14 +19,17 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
 from questloop.errors import UsageError
+
+NOWHERE = -1
+"""No place."""
 
 Tile = tuple[int, int]
 """Column and row of a metatile, from the top left of its room."""
@@ -115,6 +118,16 @@ class Guide:
             return cls.parse(path.read_text("utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"guide {path}: {error}; GUIDE names a Markdown file") from None
+
+    def stage(self, reached: Container[str]) -> int:
+        """How many of its aims are behind who has `reached` these milestones: all up to the furthest that is
+        done, since what was passed by was not needed."""
+        return max((number for number, aim in enumerate(self.aims, 1) if aim.key in reached), default=0)
+
+    def leading(self, places: Sequence[int]) -> Guide:
+        """The guide with other `places` for its aims, in their order, and no thing in them named."""
+        aims = (replace(aim, place=there, tile=None) for aim, there in zip(self.aims, places, strict=True))
+        return replace(self, aims=tuple(aims))
 
     def rooms_to(self, place: int) -> dict[int, int]:
         """How many rooms lie between each room and `place` along the guide's ways; 0 for `place` itself.

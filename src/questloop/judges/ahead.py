@@ -7,10 +7,10 @@ before it done. They are as few as the guide is long, and judged once, as cells 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from questloop.game.guide import Guide, place_name
+from questloop.game.guide import NOWHERE, Guide, place_name
 from questloop.judges.states import describe_place
 
 PREFIX = "ahead-"
@@ -48,6 +48,28 @@ def waypoints(guide: Guide) -> list[Waypoint]:
         found |= dict.fromkeys(Waypoint(place, reached) for place in _route(guide, here, aim.place))
         reached, here = (*reached, aim.key), aim.place
     return list(found)
+
+
+def choices(guide: Guide, stages: int) -> list[Waypoint]:
+    """Every place of the guide at each of the first `stages` stages of the quest, among which judges choose
+    where to go."""
+    keys = tuple(aim.key for aim in guide.aims)
+    return [Waypoint(place, keys[:stage]) for stage in range(min(stages, len(keys))) for place in guide.names]
+
+
+def chosen_places(guide: Guide, scores: Mapping[str, float]) -> tuple[int, ...]:
+    """The place that scores highest at each stage of the quest, in the order of the guide's aims.
+
+    `scores`: how far along each state is, by the id of its waypoint. `NOWHERE` where not all of a stage's
+    places have a score.
+    """
+    found = []
+    for stage in range(len(guide.aims)):
+        reached = tuple(aim.key for aim in guide.aims[:stage])
+        score = {place: scores.get(Waypoint(place, reached).cell_id) for place in guide.names}
+        known = {place: value for place, value in score.items() if value is not None}
+        found.append(max(known, key=known.__getitem__) if len(known) == len(score) else NOWHERE)
+    return tuple(found)
 
 
 def _route(guide: Guide, here: int, there: int) -> Iterator[int]:

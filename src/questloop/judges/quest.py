@@ -86,8 +86,7 @@ def _answer(route: _Route | None, standing: Standing) -> Answer:
         reason = f"rule-based: no guide; {counted(count, 'milestone')} reached"
         return {"reason": reason, "overall": round(1 - math.exp(-count / _MILESTONES), 4)}
     aims = route.guide.aims
-    # The furthest aim that is done counts: what was passed by was not needed.
-    done = max((i + 1 for i, aim in enumerate(aims) if aim.key in standing.reached), default=0)
+    done = route.guide.stage(standing.reached)
     if done == len(aims):
         return {"reason": f"rule-based: all {done} aims done", "overall": 1.0}
     left = _rooms_left(route.guide, standing, aims[done])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from questloop.episodes.cells import GameCell, read_cells
 from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
+from questloop.game.guide import Guide
 from questloop.game.profiles import profile_in_force
-from questloop.judges.ahead import waypoints
+from questloop.judges.ahead import Waypoint, choices, waypoints
 from questloop.judges.cells import CellBook, CellPass, CellText, read_book
 from questloop.judges.evaluate import JudgePass, JudgePassResult
 from questloop.judges.selection import SegmentInfo
 from questloop.llm.client import ChatClient
 from questloop.serving.server import LocalServer
+from questloop.setting_types import AimsOf
 from questloop.settings import LLMBackend, LLMSettings, Settings
 from questloop.storage import keys
 from questloop.storage.commit import committed_epochs, holds
@@ -40,9 +42,10 @@ def judge_epoch(
     text = guide.text if guide is not None else ""
 
     async def ask(client: ChatClient) -> JudgePassResult:
-        cells = [CellText.of(cell) for cell in cells_until(store, epoch)] if keep else []
+        seen = cells_until(store, epoch) if keep else []
+        cells = [CellText.of(cell) for cell in seen]
         if cells and guide is not None:
-            cells += [CellText.ahead(waypoint) for waypoint in waypoints(guide)]
+            cells += [CellText.ahead(waypoint) for waypoint in _ahead(guide, seen, settings)]
         shared: dict[str, Any] = {
             "guide": text,
             "seed": settings.loop.seed,
@@ -58,6 +61,16 @@ def judge_epoch(
         return await judging.run(infos, reader.load, known, cell_pass)
 
     return with_judges(settings.llm, ask)
+
+
+def _ahead(guide: Guide, seen: Sequence[GameCell], settings: Settings) -> list[Waypoint]:
+    """States that nobody has played yet and judges are asked about: the way through the quest, and, where
+    judges say where to go, every place at the stages that the run has come to."""
+    ahead = waypoints(guide)
+    if settings.exploration.aims is AimsOf.JUDGES:
+        stage = max(guide.stage(cell.state.get("milestones", ())) for cell in seen)
+        ahead += choices(guide, stage + 1)
+    return list(dict.fromkeys(ahead))
 
 
 def cells_until(store: Store, epoch: int) -> list[GameCell]:

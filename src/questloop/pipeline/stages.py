@@ -13,15 +13,18 @@ from questloop.episodes.reader import SegmentReader
 from questloop.episodes.retention import retired_epochs
 from questloop.errors import BadDataError, UsageError
 from questloop.game.observation import OBSERVATION_VERSION
+from questloop.game.profiles import profile_in_force
 from questloop.game.rom import Rom
+from questloop.judges.ahead import chosen_places
 from questloop.judges.cells import read_book
 from questloop.judges.pairwise import read_preferences
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.pipeline.context import Context
 from questloop.pipeline.imagined import imagined_states
-from questloop.pipeline.judging import judge_epoch
+from questloop.pipeline.judging import judge_epoch, judged_before
 from questloop.pipeline.walkthrough import along_walkthrough, walk_of
 from questloop.report.films import film_best
+from questloop.setting_types import AimsOf
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.commit import Commit, commit_stage, committed_epochs, holds, read_commit, read_result
@@ -83,7 +86,18 @@ def plan_epoch(context: Context, epoch: int) -> EpochPlan:
         step_start=start,
         step_end=start + context.settings.loop.epoch_steps,
         reward_model_sha256=reward_model_in_force(context.store, epoch),
+        aims=judged_aims(context.store, epoch, context.settings),
     )
+
+
+def judged_aims(store: Store, epoch: int, settings: Settings) -> tuple[int, ...] | None:
+    """The place that judges of earlier epochs would go to at each stage of the quest; None where they are not
+    asked (AIMS)."""
+    guide = profile_in_force(settings.game).guide
+    if guide is None or settings.exploration.aims is not AimsOf.JUDGES:
+        return None
+    scores = judged_before(store, epoch).scores
+    return chosen_places(guide, {line.cell_id: line.score for line in scores})
 
 
 def reward_model_in_force(store: Store, epoch: int) -> str | None:

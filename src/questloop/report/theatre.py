@@ -21,6 +21,7 @@ from questloop.game.state_file import SaveState
 from questloop.game.walking import ground_of
 from questloop.rewards.aims import Aims
 from questloop.rewards.total import Rewards
+from questloop.setting_types import AimsOf
 from questloop.settings import RewardSettings, Settings
 
 _PICTURE_FRAMES = 4  # frames of the game between two pictures, as near as whole parts of a step come to it
@@ -111,9 +112,12 @@ class Theatre:
             )
 
     def _aims(self, emulator: Emulator) -> Aims | None:
-        """What pays for coming nearer to the guide's next aim, where the settings have it on."""
+        """What pays for coming nearer to the guide's next aim, where the settings have it on.
+
+        Where judges chose the aims (AIMS=judges), other epochs had others, and their pay is left out.
+        """
         exploration, profile = self._settings.exploration, self._profile
-        if profile.guide is None or not exploration.aims or exploration.hint_interval:
+        if profile.guide is None or exploration.aims is not AimsOf.GUIDE or exploration.hint_interval:
             return None
         how = exploration.shaping, self._settings.training.gamma
         return Aims(1, profile, profile.guide, lambda slot: ground_of(emulator, profile), *how)

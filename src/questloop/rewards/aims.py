@@ -1,8 +1,8 @@
-"""The guide's next aim: what the policy sees of it, and what coming nearer to it pays."""
+"""The quest's next aim: what the policy sees of it, and what coming nearer to it pays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.game.actions import ACTION_COUNT, Action
-from questloop.game.guide import Guide
+from questloop.game.guide import NOWHERE, Guide
 from questloop.game.walking import SIDES, Ground, Walk, cell_costs, room_size, walk_over, walk_to_tile
 from questloop.rewards.terms import Latches, Slots
 from questloop.setting_types import Shaping
@@ -38,13 +38,16 @@ Grounds = Callable[[int], Ground]
 class Aims(Latches):
     """Rewards for progress towards the next aim of the guide, for N slots.
 
+    Where it leads is what the guide says, or, at every stage of the quest, the place that judges chose.
+
     The potential counts rooms along the guide's route: every aim done adds the length of its leg, and what
     remains of the leg in force is subtracted: the rooms still to cross, and in this one `d / (d + 8)` for a
     target `d` metatiles of walking away. It never falls on entering the next room of the route.
 
-    A step pays, in units of a room, what the potential rises above its highest of the episode
-    (`Shaping.PROGRESS`); or its discounted change `gamma phi(s') - phi(s)`, where the potential of a state in
-    which the game is over or finished is 0 (`Shaping.POTENTIAL`).
+    A step pays, in units of a room, the potential's change `phi(s') - phi(s)` (`Shaping.PROGRESS`), nothing
+    where the game is over; or its discounted change `gamma phi(s') - phi(s)`, where the potential of a state
+    in which the game is over or finished is 0 (`Shaping.POTENTIAL`). An episode's potential is unknown, and
+    pays nothing, until its hero can first walk.
 
     Sources: `rewards.shaping`; Devlin and Kudenko 2012, "Dynamic potential-based reward shaping" (the
     potential may change while it is learned from).
@@ -60,16 +63,18 @@ class Aims(Latches):
         grounds: Grounds,
         shaping: Shaping = Shaping.PROGRESS,
         gamma: float = 0.99,
+        judged: bool = False,
     ) -> None:
-        """`grounds`: asked when a slot's room has changed; `gamma`: the learner's discount per step."""
+        """`grounds`: asked when a slot's room has changed; `gamma`: the learner's discount per step.
+
+        `judged`: it points nowhere until `lead_to` tells the places that judges chose.
+        """
         self._profile, self._guide, self._grounds = profile, guide, grounds
         self._shaping, self._gamma = shaping, gamma
         keys = [milestone.key for milestone in profile.milestones]
         self._bits = np.array([keys.index(aim.key) for aim in guide.aims], np.object_)
         self._goal = sum(1 << bit for bit, key in enumerate(keys) if key == profile.goal)
-        self._credit = np.cumsum(_legs(guide), dtype=np.float32)
-        self._phi = np.zeros(n, np.float32)
-        self._best = np.full(n, np.inf, np.float32)  # of the episode; infinite until it is known
+        self._phi = np.full(n, np.nan, np.float32)  # NaN: not known yet in this episode
         self.aim = np.full(n, NO_AIM, np.int64)
         """i64 [N]: index of each slot's next aim in `guide.aims`, `NO_AIM` where all are done."""
         self._steps = np.zeros(len(guide.aims), np.int64)
@@ -82,27 +87,49 @@ class Aims(Latches):
         self._solid = np.zeros((n, 176), np.bool_)
         self._slots = np.arange(n)
         self._walk = lru_cache(_KEPT_WALKS)(self._walk_of)
-        super().__init__(phi=self._phi, best=self._best)
+        self._credit = np.cumsum(_legs(guide), dtype=np.float32)
+        if not judged:
+            super().__init__(phi=self._phi)
+            return
+        self._places = np.zeros((n, len(guide.aims)), np.int32)  # of the aims, the same in every slot
+        super().__init__(phi=self._phi, places=self._places)
+        self._take([NOWHERE] * len(guide.aims))
+
+    def lead_to(self, places: Sequence[int]) -> None:
+        """Point to these places, one an aim of the guide, `NOWHERE` where none is known.
+
+        Where they differ from those before, what is earned begins anew with the next step.
+        """
+        if self._places[0].tolist() != list(places):
+            self._take(places)
+            self._phi[:] = np.nan
+
+    def _take(self, places: Sequence[int]) -> None:
+        self._places[:] = places
+        self._guide = self._guide.leading(places)
+        self._credit = np.cumsum(_legs(self._guide), dtype=np.float32)
+        self._place[:] = -1
+        self._walk.cache_clear()
 
     def reset(self, slots: Slots, columns: Columns) -> None:
         self._place[slots] = -1
         self._follow(columns)
-        self._phi[slots] = 0
+        self._phi[slots] = np.nan
         begun = np.zeros(len(self._phi), np.bool_)
         begun[slots] = True
-        self._best[slots] = np.inf
         self._weigh(columns, begun & _playing(columns))
 
     def step(self, columns: Columns, out: NDArray[np.float32]) -> None:
         self._follow(columns)
-        before, best, playing = self._phi.copy(), self._best.copy(), _playing(columns)
+        before, playing = self._phi.copy(), _playing(columns)
         self._weigh(columns, playing)
         self._steps += np.bincount(self.aim[playing & (self.aim != NO_AIM)], minlength=len(self._steps))
         if self._shaping is Shaping.PROGRESS:
-            np.maximum(self._phi - best, 0, out=out[0])
-            return
-        over = columns.game_over | (columns.milestones & self._goal != 0)
-        out[0] = self._gamma * np.where(over, 0, self._phi) - before
+            change = np.where(columns.game_over, 0, self._phi - before)
+        else:
+            over = columns.game_over | (columns.milestones & self._goal != 0)
+            change = self._gamma * np.where(over, 0, self._phi) - before
+        out[0] = np.nan_to_num(change)
 
     def take_steps(self) -> dict[str, int]:
         """Steps of all slots since the last call, by the key of the aim that was next."""
@@ -112,7 +139,10 @@ class Aims(Latches):
         return taken
 
     def load_state_dict(self, state: dict[str, NDArray]) -> None:
-        super().load_state_dict({"best": state["phi"]} | state)  # before progress was paid, there was no best
+        if "places" in self._arrays:
+            state = {"places": self._places} | state
+            self._take(state["places"][0].tolist())
+        super().load_state_dict(state)
         self._place[:] = -1
 
     def look(self, columns: Columns) -> NDArray[np.float32]:
@@ -192,9 +222,6 @@ class Aims(Latches):
         credit = np.where(self.aim == NO_AIM, self._credit[-1], self._credit[self.aim] - left)
         seen = slots & (self._known | (self.aim == NO_AIM))
         np.copyto(self._phi, credit.astype(np.float32), where=seen)
-        unknown = np.isinf(self._best)
-        np.maximum(self._best, self._phi, out=self._best, where=seen & ~unknown)
-        np.copyto(self._best, self._phi, where=seen & unknown)
 
     def _left(self, tile: NDArray[np.int64]) -> NDArray[np.float32]:
         """Rooms left to the aim, f32 [N]."""

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from questloop.episodes.boundary import Boundary, ends_episode
+from questloop.episodes.boundary import Boundary
 
 CHANCE = 0.5
 
@@ -83,34 +83,18 @@ def shaping(
 
 
 def progress(
-    phi: NDArray[np.float32],
-    phi_final: NDArray[np.float32],
-    boundary: NDArray[np.uint8],
-    best: NDArray[np.float32] | None = None,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Rewards f32 [T, N] for what the potential rises above the highest of its episode, and that highest.
+    phi: NDArray[np.float32], phi_final: NDArray[np.float32], boundary: NDArray[np.uint8]
+) -> NDArray[np.float32]:
+    """Rewards f32 [T, N] for what the potential changes: `phi(s') - phi(s)`, arguments as in `shaping`.
 
-    Args:
-        phi: f32 [T + 1, N], as in `shaping`.
-        phi_final: f32 [T, N], potentials of the true last observations, read where an episode was truncated.
-        boundary: u8 [T, N], what follows each step.
-        best: f32 [N], what this function returned for the rollout before. It is at least the potential at the
-            start, which is all that is known without it, or where it is `-inf`.
-
-    Each step pays `max(0, phi(s') - max phi)` over the episode so far, and nothing where the game is over: an
-    episode is paid the height it gains, once, whatever it does in between. Unlike `shaping` this changes what
-    is best to do, by at most the range of the potential an episode; a critic that has learned the potential
-    makes nothing of `shaping`, since the two are then one (Wiewiora 2003, "Potential-based shaping and
-    Q-value initialization are equivalent").
+    Nothing is paid where the game is over. An episode is paid what it has gained when it ends, whatever it
+    did in between. This is `shaping` and `(1 - gamma) phi(s')` besides, a small reward of every step for being
+    far on, so that it changes what is best to do. A critic that has learned a potential makes nothing of
+    `shaping`, since the two are then one (Wiewiora 2003, "Potential-based shaping and Q-value initialization
+    are equivalent"); that small reward is left.
     """
     after = np.where(boundary == Boundary.TRUNCATED, phi_final, phi[1:])
-    ended = ends_episode(boundary)
-    highest = phi[0] if best is None else np.maximum(best, phi[0])
-    paid = np.zeros(boundary.shape, np.float32)
-    for step in range(len(boundary)):
-        np.maximum(after[step] - highest, 0, out=paid[step], where=boundary[step] != Boundary.TERMINATED)
-        highest = np.where(ended[step], phi[step + 1], np.maximum(highest, after[step]))
-    return paid, highest
+    return np.where(boundary == Boundary.TERMINATED, 0, after - phi[:-1]).astype(np.float32)
 
 
 def annealed(

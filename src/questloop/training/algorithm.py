@@ -128,9 +128,6 @@ class QuestPPO(PPO):
         samples, lost = self.sample(steps)
         sampled = time.perf_counter()
         rollout = concatenate([sample.rollout for sample in samples])
-        per_runner = self.config.num_envs_per_env_runner
-        for runner in lost:
-            self.learner.begin_anew(slice(runner * per_runner, (runner + 1) * per_runner))
         statistics = self.learn(rollout)
         learned = time.perf_counter()
         self.last_update = Update(

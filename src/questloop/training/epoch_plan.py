@@ -25,6 +25,9 @@ class EpochPlan:
     step_start: int
     step_end: int
     reward_model_sha256: str | None = None
+    aims: tuple[int, ...] | None = None
+    """places that judges would go to (`judges.ahead.chosen_places`), used while the reward model is trusted;
+    None: they are not asked"""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,9 @@ class EpochReport:
     hints: dict[str, Any] | None  # hints by what became of them, and targets reached; None: off
 
     aims: dict[str, float] | None  # share of steps with each aim of the guide before them; None: off
+    judged_aims: (
+        dict[str, str] | None
+    )  # room that judges sent agents to, by aim of the guide; None: not asked
 
     trajectory_hashes: tuple[str, ...]  # one per slot: observations and actions of the whole run so far
     segments: int = 0  # exported

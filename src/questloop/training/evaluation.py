@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from questloop.env.game_env import GameEnv
+from questloop.env.starts import Guidance
 from questloop.episodes.boundary import ends_episode
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.game.start_states import StartState, StartStates
 from questloop.planner.client import Planner
 from questloop.planner.takeover import Takeovers
+from questloop.setting_types import AimsOf
 from questloop.settings import GameSettings, RewardSettings
 from questloop.training.player import Player
 
@@ -36,10 +38,11 @@ def play_episodes(
 
     Actions are drawn from the policy; `planner` takes over in dialogs and puzzles.
     """
-    aimed = player.size > OBSERVATION_SIZE
-    env = GameEnv(
-        episodes, game, RewardSettings.model_validate({}), starts=StartStates((start,)), aimed=aimed
-    )
+    aims = AimsOf.OFF
+    if player.size > OBSERVATION_SIZE:
+        aims = AimsOf.GUIDE if player.aims is None else AimsOf.JUDGES
+    env = GameEnv(episodes, game, RewardSettings.model_validate({}), starts=StartStates((start,)), aims=aims)
+    env.follow(Guidance(aims=None if player.aims is None else tuple(player.aims)))
     takeovers = Takeovers(env, planner, game.frame_skip) if planner is not None else None
     obs = np.zeros((episodes, *env.observation_shape), np.float32)
     reward, boundary = np.zeros(episodes, np.float32), np.zeros(episodes, np.uint8)

@@ -61,7 +61,6 @@ class QuestLearner(PPOTorchLearner):
         self._fitter = Fitter(1 if self._device.type == "cuda" else THREADS)
         self.shaper = Shaper.off()
         self._shaper_before: Shaper | None = None
-        self._best: NDArray[np.float32] | None = None
         self.demonstrations: Sequence[Demonstration] = ()
         self.sil_coef = 0.0
         self.statistics: dict[str, float] = {}
@@ -90,17 +89,9 @@ class QuestLearner(PPOTorchLearner):
         return self.module[DEFAULT_MODULE_ID].unwrapped()
 
     def set_shaper(self, shaper: Shaper) -> None:
-        """Shape by this potential from the next rollout on; the critic is re-fitted first where it is to be.
-
-        What is highest in an episode that goes on is looked for anew.
-        """
+        """Shape by this potential from the next rollout on; the critic is re-fitted first if need be."""
         self._shaper_before = self._shaper_before or self.shaper
-        self.shaper, self._best = shaper, None
-
-    def begin_anew(self, slots: slice) -> None:
-        """Forget what is highest in the episodes of `slots`: a lost runner's begin in the next rollout."""
-        if self._best is not None:
-            self._best[slots] = -np.inf
+        self.shaper = shaper
 
     def prepare(self, rollout: Rollout) -> TrainBatch:
         """Values, both advantages and value targets of `rollout`.
@@ -316,15 +307,8 @@ class QuestLearner(PPOTorchLearner):
     def _shaping(self, rollout: Rollout, flat: NDArray[np.float32]) -> NDArray[np.float32] | None:
         if not self.shaper.active:
             return None
-        if self._best is not None and len(self._best) != rollout.shape[1]:
-            self._best = None
-        shaped, self._best = self.shaper.rewards(
-            _by_step(rollout, self.shaper(flat)),
-            rollout.boundary,
-            self.config.gamma,
-            self._best,
-            rollout.still,
-        )
+        potentials = _by_step(rollout, self.shaper(flat))
+        shaped = self.shaper.rewards(potentials, rollout.boundary, self.config.gamma, rollout.still)
         self.statistics["shaping_mean"] = float(shaped.mean())
         return shaped
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,10 @@ _WEIGHT = re.compile(r"policy\.(\d+)\.weight")
 
 
 class Player:
-    """Samples actions as the policy of a checkpoint does. `size`: numbers of the observation it reads."""
+    """Samples actions as the policy of a checkpoint does. `size`: numbers of the observation it reads;
+    `aims`: the places that judges had it led to, None where the guide did or nobody."""
 
-    def __init__(self, policy: Arrays, rng: np.random.Generator) -> None:
+    def __init__(self, policy: Arrays, rng: np.random.Generator, aims: Sequence[int] | None = None) -> None:
         """`policy`: the arrays of `VectorModule`; raises `BadDataError` where it is another network."""
         places = sorted(int(found[1]) for name in policy if (found := _WEIGHT.fullmatch(name)))
         self._layers = [(policy[f"policy.{i}.weight"], policy[f"policy.{i}.bias"]) for i in places]
@@ -33,7 +35,7 @@ class Player:
             raise BadDataError(
                 "the checkpoint's policy does not read the vector observation; train one that does"
             )
-        self.size = self._layers[0][0].shape[1]
+        self.size, self.aims = self._layers[0][0].shape[1], aims
         self._centre = policy.get("centre", np.float32(0))
         self._scale = policy.get("scale", np.float32(1))
         self._closed = policy.get("closed", np.float32(0))
@@ -63,7 +65,7 @@ def load_player(store: Store, epoch: int | None, seed: int) -> Player:
     """The policy of `epoch`'s checkpoint, or of the latest one."""
     number = _latest(store) if epoch is None else epoch
     checkpoint = read_checkpoint(store, number, VECTOR, AIMED)
-    return Player(checkpoint.policy, np.random.default_rng(seed))
+    return Player(checkpoint.policy, np.random.default_rng(seed), checkpoint.counts.get("aims"))
 
 
 def _latest(store: Store) -> int:

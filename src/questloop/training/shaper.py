@@ -56,8 +56,8 @@ class Shaper:
     def values_below(self, obs: Floats) -> Floats:
         """How far the values of a critic are lower for this shaping `[B]`, on `obs[B, D]`.
 
-        That is the potential itself where its change is paid (Ng et al. 1999). What progress adds to a value
-        depends on the policy, and is left for the critic to learn.
+        That is the potential itself where its discounted change is paid (Ng et al. 1999). What progress adds
+        to a value depends on the policy, and is left for the critic to learn.
         """
         return self(obs) if self.form is Shaping.POTENTIAL else np.zeros(len(obs), np.float32)
 
@@ -72,17 +72,13 @@ class Shaper:
         phi: Values,
         boundary: NDArray[np.uint8],
         gamma: float,
-        best: Floats | None = None,
         still: NDArray[np.bool_] | None = None,
-    ) -> tuple[Floats, Floats | None]:
-        """Shaping rewards `[T, N]` from weighted potentials in the shape of a rollout.
-
-        Where progress is paid, also `best` of the next rollout, as `rewards.shaping.progress`.
-        """
+    ) -> Floats:
+        """Shaping rewards `[T, N]` from weighted potentials in the shape of a rollout."""
         rows = np.concatenate([phi.value, phi.last[None]])
         if self.form is Shaping.POTENTIAL:
-            return shaping(rows, phi.final, boundary, gamma, still), None
-        return progress(rows, phi.final, boundary, best)
+            return shaping(rows, phi.final, boundary, gamma, still)
+        return progress(rows, phi.final, boundary)
 
 
 class Critic(Protocol):

@@ -18,6 +18,7 @@ from questloop.episodes.spans import misfits
 from questloop.errors import UsageError
 from questloop.exploration.archive import Archive
 from questloop.exploration.curriculum import Curriculum
+from questloop.game.guide import NOWHERE, place_name
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.planner.copilot import Copilot
 from questloop.setting_types import Shaping
@@ -111,6 +112,7 @@ class Trainer:
             shaping_reason=shaper.reason,
             **self._meter.summary(),
             **tally.summary(self.world.milestones),
+            judged_aims=self._judged_aims(),
             archive_cells=len(self._archive.cells) if self._archive else None,
             curriculum=self._curriculum.to_json() if self._curriculum else None,
             trajectory_hashes=tuple(self._hashes),
@@ -174,6 +176,7 @@ class Trainer:
         self._meter = ReturnMeter(slots)
         self._hashes = [_NO_HASH] * slots
         self._shaped_by: dict[str, Any] = {"sha256": None, "weight": 0.0}
+        self._aims: tuple[int, ...] | None = None
         self._archive = Archive() if self.settings.exploration.archive_fraction else None
         self._curriculum = Curriculum(self.world.starts) if self.world.starts else None
         self._exports = Exports(self.settings, self.store, self.world, slots)
@@ -229,8 +232,23 @@ class Trainer:
         learner.sil_coef = exploration.sil_coef
         self._meter.start_epoch()
         self._exports.start_epoch(plan)
-        self.algorithm.guidance = Guidance(self._archive, self._curriculum)
+        self._aims = self._aims_of(plan)
+        self.algorithm.guidance = Guidance(self._archive, self._curriculum, self._aims)
         return shaper
+
+    def _aims_of(self, plan: EpochPlan) -> tuple[int, ...] | None:
+        """The places that judges chose; nowhere until what was learned from them is trusted."""
+        if plan.aims is None:
+            return None
+        sha256, version = plan.reward_model_sha256, self.world.observation_version
+        trusted = Shaper.of(find_potential(self.store, sha256, plan.epoch, version), coef=1.0).active
+        return plan.aims if trusted else (NOWHERE,) * len(plan.aims)
+
+    def _judged_aims(self) -> dict[str, str] | None:
+        if self._aims is None:
+            return None
+        named = zip(self.world.aims, self._aims, strict=True)
+        return {key: place_name(place) for key, place in named if place != NOWHERE}
 
     def _steps_of_next(self, rest: int) -> int:
         """Vector steps of the next rollout: a whole one, or what is left, rounded up."""
@@ -311,6 +329,7 @@ class Trainer:
                 "learner": learner.counts(),
                 "runners_lost": self.algorithm.runners_lost,
                 "shaped_by": self._shaped_by,
+                "aims": self._aims,
                 "layout": [self.layout.runners, self.layout.slots_per_runner],
                 "hashes": list(self._hashes),
                 "archive": self._archive is not None,
