@@ -208,3 +208,12 @@ def test_a_message_about_a_setting_has_nothing_of_a_librarys_exception(monkeypat
     with pytest.raises(UsageError) as caught:
         settings.load()
     assert "error," not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("true", "guide"), ("False", "off"), ("1", "guide"), ("judges", "judges"), ("no", "off")],
+)
+def test_whose_aims_was_on_or_off_once(monkeypatch, written, read):
+    monkeypatch.setenv("AIMS", written)
+    assert settings.load().exploration.aims == read

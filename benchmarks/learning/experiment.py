@@ -167,7 +167,8 @@ def _reached(training: dict[str, Any]) -> str:
 _KEPT = (
     "step_end", "seconds", "steps_per_second", "episodes_finished", "return_mean", "return_per_1000_steps",
     "unique_rooms_per_episode", "milestones", "milestone_steps", "room_visits", "losses",
-    "curiosity_mean", "shaping_mean", "shaping_weight", "shaping_reason", "archive_cells", "curriculum", "judged_aims",
+    "curiosity_mean", "shaping_mean", "shaping_weight", "shaping_reason", "archive_cells", "curriculum",
+    "judged_aims",
 )  # fmt: skip
 
 

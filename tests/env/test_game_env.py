@@ -7,7 +7,7 @@ from questloop.env.game_env import GameEnv
 from questloop.env.streams import slot_streams
 from questloop.episodes.boundary import Boundary
 from questloop.game.actions import Action
-from questloop.setting_types import Shaping
+from questloop.setting_types import AimsOf, Shaping
 from questloop.settings import load
 
 N, LENGTH = 3, 25
@@ -110,7 +110,7 @@ def test_what_stands_still_is_recorded_without_a_picture(env):
 def test_what_stands_still_earns_nothing():
     """The discounted change of a potential that stays is not 0, but here no time passes."""
     settings = load(flags={"episode_length": 500})
-    env = GameEnv(N, settings.game, settings.rewards, aimed=True, shaping=Shaping.POTENTIAL)
+    env = GameEnv(N, settings.game, settings.rewards, aims=AimsOf.GUIDE, shaping=Shaping.POTENTIAL)
     env.seed(slot_streams(0, 0, N))
     obs, reward, boundary = (np.zeros((N, 132), np.float32), np.zeros(N, np.float32), np.zeros(N, np.uint8))
     env.reset(obs)

@@ -9,6 +9,7 @@ from scipy.stats import spearmanr
 
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
+from questloop.game.guide import NOWHERE
 from questloop.game.input_script import parse_inputs, steps
 from questloop.game.profiles import mossgrove
 from questloop.game.rom import Rom
@@ -204,4 +205,68 @@ def test_steps_are_counted_by_the_aim_before_them():
     assert set(counted) == {"met_elder", "sword_1", "grotto_entered"}
     assert 20 < sum(counted.values()) < 120  # not before there is control, nor while words stand
     assert game.aims.take_steps() == {}
+    game.emulator.close()
+
+
+class Judged(Played):
+    """A game whose aims judges choose."""
+
+    def fresh(self) -> Aims:
+        ground = self.emulator
+        return Aims(1, PROFILE, GUIDE, lambda slot: ground_of(ground, PROFILE), *self.how, judged=True)
+
+
+def stands_on_its_aim(game):
+    """No thing in the room is named: what is pointed to is the metatile underfoot."""
+    right, down, near, thing = game.aims.look(game.columns())[0]
+    assert max(abs(right), abs(down)) <= 0.5
+    assert (near, thing) == (1, 0)
+
+
+def test_judged_aims_point_nowhere_before_a_judge_has_spoken_and_then_to_the_room_alone():
+    game = Judged(gamma=1.0, shaping=Shaping.PROGRESS)
+    paid = sum(game.step(item.action, item.frames) for item in walkthrough()[:75])
+    assert paid == 0
+    assert not game.aims.look(game.columns()).any()
+    order = [aim.key for aim in GUIDE.aims]
+    places = [NOWHERE] * len(order)
+    places[: order.index("sword_1") + 1] = [0x020] * (order.index("sword_1") + 1)
+    game.aims.lead_to(places)
+    assert game.step(Action.NOP, 4) == 0, "to be told where to go is no progress"
+    seen = game.aims.look(game.columns())[0]
+    assert seen[0] < 0, "the stump hollow lies to the left"
+    before = game.phi
+    paid = 0.0
+    while game.columns().place[0] != 0x020 or not game.columns().has_control[0]:
+        paid += game.step(Action.LEFT, 16)
+    assert paid == pytest.approx(game.phi - before, abs=1e-4)
+    assert paid > 0
+    stands_on_its_aim(game)
+    game.emulator.close()
+
+
+def test_where_judges_lead_is_kept_with_what_was_earned():
+    game = Judged(gamma=1.0, shaping=Shaping.PROGRESS)
+    for item in walkthrough()[:75]:
+        game.step(item.action, item.frames)
+    places = [0x022] * len(GUIDE.aims)
+    game.aims.lead_to(places)
+    game.step(Action.NOP, 4)
+    other = game.fresh()
+    other.load_state_dict(game.aims.state_dict())
+    other.lead_to(places)  # the same again changes nothing
+    assert other.state_dict()["phi"] == game.aims.state_dict()["phi"]
+    np.testing.assert_array_equal(other.look(game.columns()), game.aims.look(game.columns()))
+    of_the_guide = {"phi": game.aims.state_dict()["phi"]}  # a run that changes from AIMS=guide
+    other.load_state_dict(of_the_guide)
+    game.emulator.close()
+
+
+def test_the_guide_s_own_place_named_by_judges_is_still_the_room_alone():
+    game = Judged(gamma=1.0, shaping=Shaping.PROGRESS)
+    game.aims.lead_to([aim.place for aim in GUIDE.aims])
+    for item in walkthrough()[:50]:
+        game.step(item.action, item.frames)
+    assert game.columns().place[0] == GUIDE.aims[0].place, "the elder is in the first room"
+    stands_on_its_aim(game)
     game.emulator.close()

@@ -7,6 +7,7 @@ from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.game.start_states import load_start_states
 from questloop.planner.client import EmbeddedPlanner
+from questloop.rewards.aims import lead
 from questloop.settings import Settings
 from questloop.training.evaluation import play_episodes
 from questloop.training.player import Player
@@ -37,3 +38,20 @@ def test_milestones_that_the_planner_reaches_are_the_episode_s(start):
     game = Settings(episode_length=400, frame_skip=4).game
     played = play_episodes(player(3), game, start, episodes=6, planner=EmbeddedPlanner())
     assert any("met_elder" in episode.milestones for episode in played)
+
+
+def test_a_policy_that_judges_led_is_led_to_the_same_places(start):
+    """Nothing is learned: the lead alone walks it to the left, or to the right."""
+    game = Settings(episode_length=250, frame_skip=16).game
+    aims = len(profile_for(Rom.load(None)).guide.aims)
+    reached = []
+    for place in (0x020, 0x023):
+        policy = {
+            "policy.0.weight": np.zeros((8, 132), np.float32),
+            "policy.0.bias": np.zeros(8, np.float32),
+            "lead": lead(),
+        }
+        led = Player(policy, np.random.default_rng(1), [place] * aims)
+        played = play_episodes(led, game, start, episodes=6, planner=EmbeddedPlanner())
+        reached.append(sum("sword_1" in episode.milestones for episode in played))
+    assert reached[0] > reached[1], "the twig blade lies in the stump hollow"

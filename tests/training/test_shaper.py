@@ -1,8 +1,6 @@
 """Shaping in the learner: the closed form, and the critic's change of ground."""
 
-from copy import deepcopy
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import torch
 from questloop.episodes.boundary import Boundary
 from questloop.setting_types import Shaping
 from questloop.training.advantages import Values
-from questloop.training.algorithm import QuestPPO
 from questloop.training.network import mlp
 from questloop.training.shaper import Shaper, refit_critic
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import replace
 from functools import partial
 
 import gymnasium as gym
@@ -16,6 +17,7 @@ from questloop.env.streams import slot_streams
 from questloop.env.toys import Corridor
 from questloop.env.world import World, game_world
 from questloop.errors import BadDataError
+from questloop.game.guide import NOWHERE
 from questloop.reward_model.network import Ensemble, Measured, RewardModel, RewardReading
 from questloop.setting_types import Shaping
 from questloop.settings import Settings
@@ -25,6 +27,7 @@ from questloop.training.autoscale import Layout
 from questloop.training.checkpoint import Checkpoint, write_checkpoint
 from questloop.training.cluster import start_ray
 from questloop.training.epoch_plan import EpochPlan
+from questloop.training.player import load_player
 from questloop.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -79,14 +82,14 @@ def store(tmp_path):
     return open_store(str(tmp_path / "store"))
 
 
-def put_reward_model(store, epoch, seed):
+def put_reward_model(store, epoch, seed, size=6, version=1):
     """A reward model that orders by chance but claims to be good; the digest of its file."""
     generator = torch.Generator().manual_seed(seed)
     model = RewardModel(
-        Ensemble(torch.zeros(6), torch.ones(6), generator),
-        torch.randn(64, 6, generator=generator),
+        Ensemble(torch.zeros(size), torch.ones(size), generator),
+        torch.randn(64, size, generator=generator),
         reading=RewardReading.MEAN,
-        observation_version=1,
+        observation_version=version,
         measured=Measured(0.8, 0.7, 0.8, 0.7),
     )
     return store.put(keys.reward_model(epoch), model.to_bytes()).sha256
@@ -112,6 +115,24 @@ def test_a_run_and_an_interrupted_one_agree_exactly(store, tmp_path, shaping):
     for name in ("policy", "optimizer", "curiosity", "slots"):
         key = keys.checkpoint(2, f"{name}.safetensors")
         assert store.get(key) == other.get(key)
+
+
+def test_where_judges_lead_is_exact_on_resume_and_waits_for_trust(store, tmp_path):
+    values = {"aims": "judges", "rnd_coef": 0, "frame_skip": 16, "ray_workers": 0, "planner": False}
+    world = replace(game_world(settings(**values)), recording=None)
+    places = (0x020,) * len(world.aims)
+    digest = put_reward_model(store, 0, seed=1, size=128, version=world.observation_version)
+    plans = [plan(0, aims=places), *(plan(e, aims=places, reward_model_sha256=digest) for e in (1, 2))]
+    with Trainer(settings(**values), store, world) as trainer:
+        reports = [trainer.run_epoch(each) for each in plans[:2]]
+        shutil.copytree(tmp_path / "store", tmp_path / "other")
+        straight = trainer.run_epoch(plans[2])
+    assert [report.judged_aims for report in reports] == [{}, dict.fromkeys(world.aims, "0:20")]
+    other = open_store(str(tmp_path / "other"))
+    with Trainer(settings(**values), other, world) as trainer:
+        assert _timeless(trainer.run_epoch(plans[2])) == _timeless(straight)
+    assert load_player(store, 0, 0).aims == [NOWHERE] * len(places)
+    assert load_player(store, 2, 0).aims == list(places)
 
 
 def _timeless(report):

@@ -172,7 +172,7 @@ class Aims(Latches):
             ],
             axis=1,
         )
-        seen *= (_playing(columns) & self._known)[:, None]
+        seen[~(_playing(columns) & self._known)] = 0
         seen[columns.text_active, 3] = 1
         return np.clip(seen, -1, 1).astype(np.float32)
 

@@ -88,10 +88,10 @@ def progress(
     """Rewards f32 [T, N] for what the potential changes: `phi(s') - phi(s)`, arguments as in `shaping`.
 
     Nothing is paid where the game is over. An episode is paid what it has gained when it ends, whatever it
-    did in between. This is `shaping` and `(1 - gamma) phi(s')` besides, a small reward of every step for being
-    far on, so that it changes what is best to do. A critic that has learned a potential makes nothing of
-    `shaping`, since the two are then one (Wiewiora 2003, "Potential-based shaping and Q-value initialization
-    are equivalent"); that small reward is left.
+    did in between. This is `shaping` and `(1 - gamma) phi(s')` besides, a small reward of every step for
+    being far on, so that it changes what is best to do. A critic that has learned a potential makes nothing
+    of `shaping`, since the two are then one (Wiewiora 2003, "Potential-based shaping and Q-value
+    initialization are equivalent"); that small reward is left.
     """
     after = np.where(boundary == Boundary.TRUNCATED, phi_final, phi[1:])
     return np.where(boundary == Boundary.TERMINATED, 0, after - phi[:-1]).astype(np.float32)
