@@ -62,6 +62,7 @@ def row(epoch, **figures):
             "return_per_1000_steps": 12.34,
             "shaping_weight": 0.56,
             "shaping_reason": "",
+            "judged_stages": 0,
             "judge_agreement": -0.123456,
             "judge_tau": None,
             "reward_model_accuracy": 0.987654,

@@ -41,6 +41,14 @@ def test_the_furthest_milestone_is_the_last_of_the_game_that_either_end_reached(
     assert "no episode" in furthest([row(0, milestone_shares={"sword": 0.0})], TITLES).lower()
 
 
+def test_the_judges_part_says_where_they_led():
+    led = row(2, **SHAPED, judged_stages=3)
+    assert judges_part([row(1, trust=0.97), led]).endswith(
+        "led to the places that judges scored highest at 3 stages of the quest."
+    )
+    assert "led to" not in judges_part([row(1, trust=0.97), row(2, **SHAPED)])
+
+
 def test_the_judges_part_names_the_figure_that_decided():
     learned = row(0, trust=0.96), row(1, trust=None)
     said = judges_part([*learned, row(2, trust=0.5, **SHAPED)])

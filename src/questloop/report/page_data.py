@@ -15,7 +15,7 @@ from questloop.episodes.reader import SegmentReader, SegmentView
 from questloop.episodes.retention import retired_epochs
 from questloop.episodes.segment import EpisodeRecord
 from questloop.episodes.takeover import Takeover
-from questloop.game.guide import Guide
+from questloop.game.guide import Guide, place_name
 from questloop.game.profile import Profile
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.report import images
@@ -145,12 +145,25 @@ def milestones(played: Played) -> list[tuple[str, list[int]]]:
 
 
 def aims(played: Mapping[int, dict[str, Any]], guide: Guide) -> list[tuple[str, list[str]]]:
-    """What the guide says to do next, and the share of each epoch's steps with that aim before them."""
+    """What the guide says to do next, and the share of each epoch's steps with that aim before them.
+
+    Where judges said where to go, the place that they last chose stands beside it.
+    """
     shares = [info.get("aims") for info in played.values()]
     if not any(shares):
         return []
-    rows = [(aim.what, [each.get(aim.key, 0.0) if each else 0.0 for each in shares]) for aim in guide.aims]
-    return [(what, [f"{share:.1%}" if share else "–" for share in row]) for what, row in rows if any(row)]
+    judged = [info["judged_aims"] for info in played.values() if info.get("judged_aims") is not None]
+    names = {place_name(place): name for place, name in guide.names.items()}
+    rows = []
+    for aim in guide.aims:
+        row = [each.get(aim.key, 0.0) if each else 0.0 for each in shares]
+        what = aim.what
+        if judged:
+            room = judged[-1].get(aim.key)
+            what += f" (judges: {names.get(room, room) if room else 'nowhere yet'})"
+        if any(row):
+            rows.append((what, [f"{share:.1%}" if share else "–" for share in row]))
+    return rows
 
 
 def planner(played: Played) -> list[tuple[str, list[int | None]]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from questloop.episodes.plain import counted
 from questloop.game.profiles import profile_in_force
 from questloop.report.table import Row, text
 from questloop.settings import GameSettings
@@ -75,5 +76,12 @@ def judges_part(rows: list[Row]) -> str | None:
     return (
         f"The reward model learned from the judges' scores ordered {text('trust', models[-1])} of the states "
         f"before and after a milestone of held-out episodes rightly, so it shaped epoch {last.epoch} with "
-        f"weight {text('shaping_weight', last)}."
+        f"weight {text('shaping_weight', last)}{_led(last)}."
     )
+
+
+def _led(row: Row) -> str:
+    if not row.judged_stages:
+        return ""
+    stages = counted(row.judged_stages, "stage")
+    return f", and agents were led to the places that judges scored highest at {stages} of the quest"

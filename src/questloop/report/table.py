@@ -24,6 +24,7 @@ class Row:
     return_per_1000_steps: float
     shaping_weight: float
     shaping_reason: str  # why the weight is so
+    judged_stages: int  # of the quest, at which judges said where to go; 0: none, or they are not asked
     judge_agreement: float | None  # Krippendorff's alpha between the judges
     judge_tau: float | None  # Kendall's tau-b of the weighted score against known outcomes
     reward_model_accuracy: float | None  # held-out pairs, against the judges
@@ -104,6 +105,7 @@ def row_of(epoch: int, played: dict[str, Any], judged: dict[str, Any], learned: 
         return_per_1000_steps=played["return_per_1000_steps"],
         shaping_weight=played["shaping_weight"],
         shaping_reason=played.get("shaping_reason", ""),
+        judged_stages=len(played.get("judged_aims") or ()),
         judge_agreement=judged.get("alpha"),
         judge_tau=(judged.get("tau") or {}).get("tau"),
         reward_model_accuracy=(reading.get("judges") or {}).get("value"),
