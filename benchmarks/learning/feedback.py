@@ -2,6 +2,7 @@
 
     PYTHONPATH=src python benchmarks/learning/run.py --experiment benchmarks/learning/feedback.yaml --jobs 2
     PYTHONPATH=src python benchmarks/learning/feedback.py runs/learning --write feedback.json
+    PYTHONPATH=src python benchmarks/learning/feedback.py feedback.json --plot docs/pictures/feedback.png
 
 Interquartile means over seeds with 95% bootstrap intervals, as in `report.py`.
 """
@@ -18,12 +19,20 @@ import numpy as np
 from report import GOAL, Run, interquartile
 
 EPISODES = 20
+_DRAWN = {
+    "hints": ("the guide's own aims", "#8a6d1b"),
+    "judges": ("judges lead and shape", "#1f7a4d"),
+    "none": ("no feedback", "#5b6672"),
+    "astray": ("places exchanged", "#b3403a"),
+}
+"""What a line is called, and its colour."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", help="folders of run.py, or a feedback.json")
     parser.add_argument("--write", type=Path, help="write the table as JSON here")
+    parser.add_argument("--plot", type=Path, help="draw milestones over training here (needs matplotlib)")
     args = parser.parse_args()
     arms: dict[str, dict[str, Any]] = {}
     for path in args.runs:
@@ -31,6 +40,8 @@ def main() -> None:
     if args.write:
         args.write.write_text(json.dumps({"arms": arms}, indent=1) + "\n")
     print(table(arms))
+    if args.plot:
+        plot(arms, args.plot)
 
 
 def arms_of(folder: Path) -> dict[str, dict[str, Any]]:
@@ -45,6 +56,7 @@ def arms_of(folder: Path) -> dict[str, dict[str, Any]]:
             "first_essence_seconds": _seconds_to(run),
             "essences_of_20": sum(GOAL in episode["milestones"] for episode in _played(run)),
             "milestones_per_episode": sum(len(e["milestones"]) for e in _played(run)) / EPISODES,
+            "milestones_by_epoch": [round(_milestones(epoch["training"]), 3) for epoch in run["epochs"]],
             "shaping_weights": [epoch["training"]["shaping_weight"] for epoch in run["epochs"]],
             "seconds": round(run["seconds"], 1),
         }
@@ -60,6 +72,11 @@ def _played(run: Run) -> list[dict[str, Any]]:
     played: list[dict[str, Any]] = modes["planner_on" if run["settings"].get("PLANNER") else "planner_off"]
     assert len(played) == EPISODES
     return played
+
+
+def _milestones(training: dict[str, Any]) -> float:
+    """Of an epoch, per episode that ended in it; those of the episodes that still ran are in them too."""
+    return float(sum(training["milestones"].values()) / max(training["episodes_finished"], 1))
 
 
 def _seconds_to(run: Run) -> float | None:
@@ -97,6 +114,39 @@ def table(arms: dict[str, dict[str, Any]]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def plot(arms: dict[str, dict[str, Any]], path: Path) -> None:
+    """Milestones per episode over training: interquartile means over seeds, and their intervals."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(7.2, 3.6), layout="constrained")
+    for name, (title, colour) in _DRAWN.items():
+        arm = arms[name]
+        scores = np.array(arm["milestones_by_epoch"], float)
+        steps = np.arange(1, scores.shape[1] + 1) * arm["steps"][0] / scores.shape[1] / 1000
+        middle, low, high = np.array([interquartile(column) for column in scores.T]).T
+        axis.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+        axis.plot(steps, middle, color=colour, marker="o", markersize=3)
+        axis.annotate(
+            title,
+            (steps[-1], middle[-1]),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+        )
+    axis.set_xlabel("thousand steps of training")
+    axis.set_ylabel("milestones per episode")
+    axis.set_ylim(bottom=0)
+    axis.margins(x=0.02)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.25)
+    figure.savefig(path, dpi=160)
+    pyplot.close(figure)
 
 
 def _middle(values: list[float | None]) -> str:
