@@ -74,6 +74,16 @@ async def test_pairs_agree_with_scores_and_no_order_decides(store, server):
         assert (pair.p - 0.5) * gap > 0 or abs(gap) < 1e-3
 
 
+async def test_what_is_not_to_be_compared_is_scored_alone(store, server):
+    alone = [dataclasses.replace(cell, compared=False) for cell in cells(6)]
+    result, _ = await judge(store, server.url, [*alone, *cells(6, first=6)])
+    assert result.summary.new == 12
+    named = {each for pair in read_book(store, 0).pairs for each in (pair.a, pair.b)}
+    assert named == {cell.cell_id for cell in cells(6, first=6)}
+    _, asked = await judge(store, server.url, [*alone, *cells(6, first=6)], 1, read_book(store, 0))
+    assert asked.requests == 0
+
+
 async def test_cells_that_read_alike_are_asked_once(store, server):
     one = cells(1)[0]
     alike = [dataclasses.replace(one, cell_id=f"{number:016x}") for number in range(5)]

@@ -1,5 +1,6 @@
 """The next aim of a guide: a potential that grows along the quest, and what the policy sees of it."""
 
+from dataclasses import replace
 from importlib import resources
 
 import numpy as np
@@ -14,8 +15,9 @@ from questloop.game.input_script import parse_inputs, steps
 from questloop.game.profiles import mossgrove
 from questloop.game.rom import Rom
 from questloop.game.walking import ground_of
-from questloop.rewards.aims import NO_AIM, Aims
-from questloop.setting_types import Shaping
+from questloop.rewards.aims import NO_AIM, Aims, aims_in_force
+from questloop.setting_types import AimsOf, Shaping
+from questloop.settings import Settings
 
 PROFILE = mossgrove.PROFILE
 GUIDE = PROFILE.guide
@@ -153,7 +155,7 @@ def test_checkpoints_of_earlier_releases_go_on_from_their_potential(more):
     old = {"phi": game.aims.state_dict()["phi"]} | more
     other = game.fresh()
     other.load_state_dict(old)
-    assert other.state_dict() == {"phi": old["phi"]}
+    assert other.state_dict() == game.aims.state_dict()
     game.emulator.close()
 
 
@@ -257,9 +259,46 @@ def test_where_judges_lead_is_kept_with_what_was_earned():
     other.lead_to(places)  # the same again changes nothing
     assert other.state_dict()["phi"] == game.aims.state_dict()["phi"]
     np.testing.assert_array_equal(other.look(game.columns()), game.aims.look(game.columns()))
-    of_the_guide = {"phi": game.aims.state_dict()["phi"]}  # a run that changes from AIMS=guide
-    other.load_state_dict(of_the_guide)
     game.emulator.close()
+
+
+@pytest.mark.parametrize("first", [Judged, Played])
+@pytest.mark.parametrize("guide", [GUIDE, replace(GUIDE, aims=GUIDE.aims[:3])])
+@pytest.mark.parametrize("judged", [True, False])
+def test_what_was_earned_under_other_aims_is_not_paid_by_these(first, guide, judged):
+    """A run that changes AIMS or GUIDE goes on."""
+    if (first, guide, judged) == (Played, GUIDE, False):
+        pytest.skip("the same aims")
+    game = first(gamma=1.0, shaping=Shaping.PROGRESS)
+    if first is Judged:
+        game.aims.lead_to([0x022] * len(GUIDE.aims))
+    for item in walkthrough()[:75]:
+        game.step(item.action, item.frames)
+    other = Aims(1, PROFILE, guide, lambda slot: ground_of(game.emulator, PROFILE), *game.how, judged=judged)
+    other.load_state_dict(game.aims.state_dict())
+    if judged:
+        other.lead_to([0x020] * len(guide.aims))
+    was, game.aims = game.phi, other
+    assert game.step(Action.NOP, 4) == 0
+    assert game.phi != was
+    paid = [game.step(Action.LEFT, 4) for _ in range(8)]
+    assert any(paid), "and from then on it is paid"
+    game.emulator.close()
+
+
+@pytest.mark.parametrize(
+    ("values", "guide", "found"),
+    [
+        ({}, GUIDE, AimsOf.GUIDE),
+        ({"aims": "judges"}, GUIDE, AimsOf.JUDGES),
+        ({"aims": "judges"}, None, AimsOf.OFF),
+        ({"aims": "judges"}, replace(GUIDE, aims=()), AimsOf.OFF),
+        ({"aims": "judges", "hint_interval": 100}, GUIDE, AimsOf.OFF),
+        ({"aims": "off"}, GUIDE, AimsOf.OFF),
+    ],
+)
+def test_nobody_says_where_to_go_without_a_guide_or_where_hints_do(values, guide, found):
+    assert aims_in_force(Settings(**values).exploration, guide) is found
 
 
 def test_the_guide_s_own_place_named_by_judges_is_still_the_room_alone():

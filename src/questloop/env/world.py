@@ -20,7 +20,7 @@ from questloop.game.profile import Profile
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.game.start_states import waits_at_title
-from questloop.rewards.aims import AIM_SIZE, Aims, lead
+from questloop.rewards.aims import AIM_SIZE, Aims, aims_in_force, lead
 from questloop.rewards.hints import HINT_SIZE, HintTargets
 from questloop.rewards.total import Rewards
 from questloop.setting_types import AimsOf
@@ -66,7 +66,7 @@ def game_world(settings: Settings) -> World:
     exploration = settings.exploration
     visual = settings.training.observation is Observation.VISUAL
     hinted = exploration.hint_interval > 0
-    aims = AimsOf.OFF if hinted or profile.guide is None else exploration.aims
+    aims = aims_in_force(exploration, profile.guide)
     if visual and hinted:
         raise UsageError("HINT_INTERVAL needs OBSERVATION=vector: a visual policy sees no hints")
     waits = waits_at_title(rom, profile, settings.game.start_states)

@@ -39,11 +39,15 @@ NEAR = 4
 
 @dataclass(frozen=True)
 class CellText:
-    """A cell as judges see it: `text`. `kind` is what it shares with others of its room and stage."""
+    """A cell as judges see it: `text`. `kind` is what it shares with others of its room and stage.
+
+    One that is not `compared` is scored alone, and never beside another.
+    """
 
     cell_id: str
     kind: str
     text: str
+    compared: bool = True
 
     @classmethod
     def of(cls, cell: GameCell) -> CellText:
@@ -54,9 +58,9 @@ class CellText:
         return cls(cell.cell_id, kind, describe(state))
 
     @classmethod
-    def ahead(cls, waypoint: Waypoint) -> CellText:
+    def ahead(cls, waypoint: Waypoint, compared: bool = True) -> CellText:
         """What judges get to know of a state that nobody has played yet."""
-        return cls(waypoint.cell_id, waypoint.cell_id, waypoint.text)
+        return cls(waypoint.cell_id, waypoint.cell_id, waypoint.text, compared)
 
 
 class CellScore(BaseModel):
@@ -155,7 +159,7 @@ class CellPass(BasePass):
         await self.ask([scorer], len(chosen), lambda n: Case(chosen[n].cell_id, "", chosen[n].text, ()))
         found = [_score(cell.cell_id, scorer.answers[cell.cell_id]) for cell in chosen]
         scores = [*book.scores, *(line for line in found if line is not None)]
-        texts = {cell.cell_id: cell.text for cell in self.cells}
+        texts = {cell.cell_id: cell.text for cell in self.cells if cell.compared}
         new = pairs_of([cell.cell_id for cell in chosen], texts, scores, self.seed)
         pairs = [*book.pairs, *await ask_pairs(self, comparer, new, texts.__getitem__)]
         summary = self._summary(len(fresh) - len(chosen), found, scores, pairs)

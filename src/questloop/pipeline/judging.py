@@ -11,11 +11,12 @@ from questloop.episodes.outcomes import outcomes
 from questloop.episodes.reader import SegmentReader
 from questloop.game.guide import Guide
 from questloop.game.profiles import profile_in_force
-from questloop.judges.ahead import Waypoint, choices, waypoints
+from questloop.judges.ahead import choices, waypoints
 from questloop.judges.cells import CellBook, CellPass, CellText, read_book
 from questloop.judges.evaluate import JudgePass, JudgePassResult
 from questloop.judges.selection import SegmentInfo
 from questloop.llm.client import ChatClient
+from questloop.rewards.aims import aims_in_force
 from questloop.serving.server import LocalServer
 from questloop.setting_types import AimsOf
 from questloop.settings import LLMBackend, LLMSettings, Settings
@@ -45,7 +46,7 @@ def judge_epoch(
         seen = cells_until(store, epoch) if keep else []
         cells = [CellText.of(cell) for cell in seen]
         if cells and guide is not None:
-            cells += [CellText.ahead(waypoint) for waypoint in _ahead(guide, seen, settings)]
+            cells += _ahead(guide, seen, settings)
         shared: dict[str, Any] = {
             "guide": text,
             "seed": settings.loop.seed,
@@ -63,14 +64,14 @@ def judge_epoch(
     return with_judges(settings.llm, ask)
 
 
-def _ahead(guide: Guide, seen: Sequence[GameCell], settings: Settings) -> list[Waypoint]:
+def _ahead(guide: Guide, seen: Sequence[GameCell], settings: Settings) -> list[CellText]:
     """States that nobody has played yet and judges are asked about: the way through the quest, and, where
     judges say where to go, every place at the stages that the run has come to."""
-    ahead = waypoints(guide)
-    if settings.exploration.aims is AimsOf.JUDGES:
+    ahead = dict.fromkeys(waypoints(guide), True)
+    if aims_in_force(settings.exploration, guide) is AimsOf.JUDGES:
         stage = max(guide.stage(cell.state.get("milestones", ())) for cell in seen)
-        ahead += choices(guide, stage + 1)
-    return list(dict.fromkeys(ahead))
+        ahead = dict.fromkeys(choices(guide, stage + 1), False) | ahead
+    return [CellText.ahead(waypoint, compared) for waypoint, compared in ahead.items()]
 
 
 def cells_until(store: Store, epoch: int) -> list[GameCell]:

@@ -19,7 +19,7 @@ from questloop.game.rom import Rom
 from questloop.game.start_states import BEGINNING, load_start_states
 from questloop.game.state_file import SaveState
 from questloop.game.walking import ground_of
-from questloop.rewards.aims import Aims
+from questloop.rewards.aims import Aims, aims_in_force
 from questloop.rewards.total import Rewards
 from questloop.setting_types import AimsOf
 from questloop.settings import RewardSettings, Settings
@@ -117,7 +117,7 @@ class Theatre:
         Where judges chose the aims (AIMS=judges), other epochs had others, and their pay is left out.
         """
         exploration, profile = self._settings.exploration, self._profile
-        if profile.guide is None or exploration.aims is not AimsOf.GUIDE or exploration.hint_interval:
+        if profile.guide is None or aims_in_force(exploration, profile.guide) is not AimsOf.GUIDE:
             return None
         how = exploration.shaping, self._settings.training.gamma
         return Aims(1, profile, profile.guide, lambda slot: ground_of(emulator, profile), *how)

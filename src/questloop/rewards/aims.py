@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,12 @@ from questloop.game.actions import ACTION_COUNT, Action
 from questloop.game.guide import NOWHERE, Guide
 from questloop.game.walking import SIDES, Ground, Walk, cell_costs, room_size, walk_over, walk_to_tile
 from questloop.rewards.terms import Latches, Slots
-from questloop.setting_types import Shaping
+from questloop.setting_types import AimsOf, Shaping
 
 if TYPE_CHECKING:
     from questloop.game.columns import Columns
     from questloop.game.profile import Profile
+    from questloop.settings import ExplorationSettings
 
 AIM_SIZE = 4
 """Numbers per slot that `Aims.seen_by` gives."""
@@ -69,12 +71,14 @@ class Aims(Latches):
 
         `judged`: it points nowhere until `lead_to` tells the places that judges chose.
         """
-        self._profile, self._guide, self._grounds = profile, guide, grounds
+        self._profile, self._grounds = profile, grounds
         self._shaping, self._gamma = shaping, gamma
         keys = [milestone.key for milestone in profile.milestones]
         self._bits = np.array([keys.index(aim.key) for aim in guide.aims], np.object_)
         self._goal = sum(1 << bit for bit, key in enumerate(keys) if key == profile.goal)
         self._phi = np.full(n, np.nan, np.float32)  # NaN: not known yet in this episode
+        self._of = np.zeros(n, np.int64)  # which guide and which places the potential is of
+        super().__init__(phi=self._phi, of=self._of)
         self.aim = np.full(n, NO_AIM, np.int64)
         """i64 [N]: index of each slot's next aim in `guide.aims`, `NO_AIM` where all are done."""
         self._steps = np.zeros(len(guide.aims), np.int64)
@@ -87,27 +91,21 @@ class Aims(Latches):
         self._solid = np.zeros((n, 176), np.bool_)
         self._slots = np.arange(n)
         self._walk = lru_cache(_KEPT_WALKS)(self._walk_of)
-        self._credit = np.cumsum(_legs(guide), dtype=np.float32)
-        if not judged:
-            super().__init__(phi=self._phi)
-            return
-        self._places = np.zeros((n, len(guide.aims)), np.int32)  # of the aims, the same in every slot
-        super().__init__(phi=self._phi, places=self._places)
-        self._take([NOWHERE] * len(guide.aims))
+        self._take(guide.leading([NOWHERE] * len(guide.aims)) if judged else guide)
 
     def lead_to(self, places: Sequence[int]) -> None:
-        """Point to these places, one an aim of the guide, `NOWHERE` where none is known.
+        """Point to these places, one per aim of the guide, `NOWHERE` where none is known.
 
         Where they differ from those before, what is earned begins anew with the next step.
         """
-        if self._places[0].tolist() != list(places):
-            self._take(places)
-            self._phi[:] = np.nan
+        led = self._guide.leading(places)
+        if led.aims != self._guide.aims:
+            self._take(led)
 
-    def _take(self, places: Sequence[int]) -> None:
-        self._places[:] = places
-        self._guide = self._guide.leading(places)
-        self._credit = np.cumsum(_legs(self._guide), dtype=np.float32)
+    def _take(self, guide: Guide) -> None:
+        self._guide = guide
+        self._is = crc32(repr((guide.ways, guide.aims)).encode())
+        self._credit = np.cumsum(_legs(guide), dtype=np.float32)
         self._place[:] = -1
         self._walk.cache_clear()
 
@@ -139,10 +137,8 @@ class Aims(Latches):
         return taken
 
     def load_state_dict(self, state: dict[str, NDArray]) -> None:
-        if "places" in self._arrays:
-            state = {"places": self._places} | state
-            self._take(state["places"][0].tolist())
-        super().load_state_dict(state)
+        """Take over what was earned. Under another guide, or led elsewhere, it begins anew."""
+        super().load_state_dict({"of": np.full_like(self._of, self._is)} | state)
         self._place[:] = -1
 
     def look(self, columns: Columns) -> NDArray[np.float32]:
@@ -193,6 +189,8 @@ class Aims(Latches):
 
     def _point(self, slot: int, large: bool) -> None:
         """Find the way of one slot to its aim."""
+        if self._of[slot] != self._is:
+            self._phi[slot], self._of[slot] = np.nan, self._is
         aim, place = int(self.aim[slot]), int(self._place[slot])
         rooms = self._guide.rooms_to(self._guide.aims[aim].place).get(place) if aim != NO_AIM else None
         self._known[slot] = rooms is not None
@@ -235,6 +233,13 @@ class Aims(Latches):
 
 
 _WAYS = np.array([*SIDES, (0, 0)], np.int32)  # the last is that of step -1
+
+
+def aims_in_force(exploration: ExplorationSettings, guide: Guide | None) -> AimsOf:
+    """Who says where to go next (AIMS): nobody without a guide that has aims, nor where hints do."""
+    if guide is None or not guide.aims or exploration.hint_interval:
+        return AimsOf.OFF
+    return exploration.aims
 
 
 def lead() -> NDArray[np.float32]:
