@@ -24,6 +24,7 @@ from questloop.pipeline.imagined import imagined_states
 from questloop.pipeline.judging import judge_epoch, judged_before
 from questloop.pipeline.walkthrough import along_walkthrough, walk_of
 from questloop.report.films import film_best
+from questloop.rewards.aims import aims_in_force
 from questloop.setting_types import AimsOf
 from questloop.settings import Settings
 from questloop.storage import keys
@@ -91,23 +92,32 @@ def plan_epoch(context: Context, epoch: int) -> EpochPlan:
 
 
 def judged_aims(store: Store, epoch: int, settings: Settings) -> tuple[int, ...] | None:
-    """The place that judges of earlier epochs would go to at each stage of the quest; None where they are not
-    asked (AIMS)."""
+    """The place that judges would go to at each stage of the quest; None where they are not asked (AIMS).
+
+    They are the judges from whom the reward model in force was learned: its trust says whether to follow.
+    """
     guide = profile_in_force(settings.game).guide
-    if guide is None or settings.exploration.aims is not AimsOf.JUDGES:
+    if guide is None or aims_in_force(settings.exploration, guide) is not AimsOf.JUDGES:
         return None
-    scores = judged_before(store, epoch).scores
+    learned = _last_learned(store, epoch)
+    scores = judged_before(store, learned + 1).scores if learned is not None else ()
     return chosen_places(guide, {line.cell_id: line.score for line in scores})
 
 
 def reward_model_in_force(store: Store, epoch: int) -> str | None:
     """SHA-256 of the newest reward model that an earlier epoch left, None where there is none."""
-    earlier = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number < epoch]
-    if not earlier:
+    learned = _last_learned(store, epoch)
+    if learned is None:
         return None
-    commit = read_commit(store, earlier[-1], Stage.REWARD_MODEL)
+    commit = read_commit(store, learned, Stage.REWARD_MODEL)
     assert commit is not None
-    return next(item.sha256 for item in commit.objects if item.key == keys.reward_model(earlier[-1]))
+    return next(item.sha256 for item in commit.objects if item.key == keys.reward_model(learned))
+
+
+def _last_learned(store: Store, epoch: int) -> int | None:
+    """The newest epoch before `epoch` that left a reward model."""
+    earlier = (number for number in committed_epochs(store, Stage.REWARD_MODEL) if number < epoch)
+    return max(earlier, default=None)
 
 
 def evaluate(
@@ -162,11 +172,10 @@ def reward_model(
     store = context.store
     gone = retired_epochs(store)
     judged = [n for n in committed_epochs(store, Stage.EVALUATE) if n <= epoch and n not in gone]
-    earlier = [number for number in committed_epochs(store, Stage.REWARD_MODEL) if number < epoch]
-    previous = None
-    if earlier:
-        key = keys.reward_model(earlier[-1])
-        data = read_result(store, earlier[-1], Stage.REWARD_MODEL, key)
+    learned, previous = _last_learned(store, epoch), None
+    if learned is not None:
+        key = keys.reward_model(learned)
+        data = read_result(store, learned, Stage.REWARD_MODEL, key)
         previous = RewardModel.load(data, key, OBSERVATION_VERSION)
     newest = judged[-REWARD_MODEL_EPOCHS:]
     model, report = train_reward_model(
