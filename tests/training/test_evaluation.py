@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from questloop.errors import UsageError
+from questloop.game.guide import bundled_guide
 from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.game.start_states import load_start_states
 from questloop.planner.client import EmbeddedPlanner
 from questloop.rewards.aims import lead
+from questloop.setting_types import AimsOf
 from questloop.settings import Settings
 from questloop.training.evaluation import play_episodes
 from questloop.training.player import Player
@@ -55,3 +58,15 @@ def test_a_policy_that_judges_led_is_led_to_the_same_places(start):
         played = play_episodes(led, game, start, episodes=6, planner=EmbeddedPlanner())
         reached.append(sum("sword_1" in episode.milestones for episode in played))
     assert reached[0] > reached[1], "the twig blade lies in the stump hollow"
+
+
+def test_a_policy_that_was_led_needs_the_guide_of_its_training():
+    guide = bundled_guide("mossgrove")
+    policy = {"policy.0.weight": np.zeros((8, 132), np.float32), "policy.0.bias": np.zeros(8, np.float32)}
+    rng, places = np.random.default_rng(0), [0x020] * len(guide.aims)
+    assert player(3).led_by(None) is AimsOf.OFF
+    assert Player(policy, rng).led_by(guide) is AimsOf.GUIDE
+    assert Player(policy, rng, places).led_by(guide) is AimsOf.JUDGES
+    for led, other in ((Player(policy, rng), None), (Player(policy, rng, places[1:]), guide)):
+        with pytest.raises(UsageError, match="set GUIDE as it was set"):
+            led.led_by(other)

@@ -152,6 +152,7 @@ def _policy(
     from questloop.game.observation import OBSERVATION_SIZE, Encoder
     from questloop.game.walking import ground_of
     from questloop.rewards.aims import Aims
+    from questloop.setting_types import AimsOf
     from questloop.storage.store import open_store
     from questloop.training.player import load_player
 
@@ -159,9 +160,9 @@ def _policy(
     encoder = Encoder(1, profile, frames)
     taps = np.zeros((1, profile.layout.size), np.uint8)
     vector = np.zeros((1, OBSERVATION_SIZE), np.float32)
-    aims = None
-    if player.size > OBSERVATION_SIZE and profile.guide is not None:
-        judged = player.aims is not None
+    led_by, aims = player.led_by(profile.guide), None
+    if led_by is not AimsOf.OFF and profile.guide is not None:
+        judged = led_by is AimsOf.JUDGES
         aims = Aims(1, profile, profile.guide, lambda slot: ground_of(emulator, profile), judged=judged)
         if player.aims is not None:
             aims.lead_to(player.aims)

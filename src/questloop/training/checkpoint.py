@@ -87,7 +87,8 @@ def read_checkpoint(store: Store, epoch: int, *versions: str) -> Checkpoint:
         if found not in versions:
             raise BadDataError(
                 f"{where} was trained on observation version {found}, this is {versions[0]}: "
-                "start a new run, or go on with the release that wrote it"
+                "set OBSERVATION, AIMS and HINT_INTERVAL as they were, start a new run, or go on with the "
+                "release that wrote it"
             )
         if state["schema_version"] > SCHEMA_VERSION:
             raise BadDataError(

@@ -9,11 +9,10 @@ import numpy as np
 from questloop.env.game_env import GameEnv
 from questloop.env.starts import Guidance
 from questloop.episodes.boundary import ends_episode
-from questloop.game.observation import OBSERVATION_SIZE
+from questloop.game.profiles import profile_in_force
 from questloop.game.start_states import StartState, StartStates
 from questloop.planner.client import Planner
 from questloop.planner.takeover import Takeovers
-from questloop.setting_types import AimsOf
 from questloop.settings import GameSettings, RewardSettings
 from questloop.training.player import Player
 
@@ -38,9 +37,7 @@ def play_episodes(
 
     Actions are drawn from the policy; `planner` takes over in dialogs and puzzles.
     """
-    aims = AimsOf.OFF
-    if player.size > OBSERVATION_SIZE:
-        aims = AimsOf.GUIDE if player.aims is None else AimsOf.JUDGES
+    aims = player.led_by(profile_in_force(game).guide)
     env = GameEnv(episodes, game, RewardSettings.model_validate({}), starts=StartStates((start,)), aims=aims)
     env.follow(Guidance(aims=None if player.aims is None else tuple(player.aims)))
     takeovers = Takeovers(env, planner, game.frame_skip) if planner is not None else None

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from questloop.env.observers import AIMED, VECTOR, WHITE_MOST
-from questloop.errors import BadDataError
+from questloop.errors import BadDataError, UsageError
+from questloop.game.guide import Guide
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.rewards.aims import AIM_SIZE
+from questloop.setting_types import AimsOf
 from questloop.storage import keys
 from questloop.storage.store import Store
 from questloop.training.checkpoint import STATE, Arrays, read_checkpoint
@@ -25,7 +27,7 @@ _WEIGHT = re.compile(r"policy\.(\d+)\.weight")
 
 class Player:
     """Samples actions as the policy of a checkpoint does. `size`: numbers of the observation it reads;
-    `aims`: the places that judges had it led to, None where the guide did or nobody."""
+    `aims`: the places that judges led it to; None where the guide did, or nobody."""
 
     def __init__(self, policy: Arrays, rng: np.random.Generator, aims: Sequence[int] | None = None) -> None:
         """`policy`: the arrays of `VectorModule`; raises `BadDataError` where it is another network."""
@@ -41,6 +43,22 @@ class Player:
         self._closed = policy.get("closed", np.float32(0))
         self._lead = policy.get("lead")
         self._rng = rng
+
+    def led_by(self, guide: Guide | None) -> AimsOf:
+        """Who says where it goes next.
+
+        Raises `UsageError` where `guide`, the game's, cannot be that of its training.
+        """
+        if self.size == OBSERVATION_SIZE:
+            return AimsOf.OFF
+        known = len(guide.aims) if guide is not None else 0
+        if not known or (self.aims is not None and len(self.aims) != known):
+            trained = "aims" if self.aims is None else f"{len(self.aims)} aims"
+            raise UsageError(
+                f"the policy was trained with a guide of {trained}, and the game's has {known}; "
+                "set GUIDE as it was set for the run"
+            )
+        return AimsOf.GUIDE if self.aims is None else AimsOf.JUDGES
 
     def logits(self, obs: Floats) -> Floats:
         """`[B, actions]` of `obs` f32[B, size]."""
