@@ -212,7 +212,15 @@ def test_a_message_about_a_setting_has_nothing_of_a_librarys_exception(monkeypat
 
 @pytest.mark.parametrize(
     ("written", "read"),
-    [("true", "guide"), ("False", "off"), ("1", "guide"), ("judges", "judges"), ("no", "off")],
+    [
+        ("true", "guide"),
+        ("False", "off"),
+        ("1", "guide"),
+        ("judges", "judges"),
+        ("no", "off"),
+        ("T", "guide"),
+        ("f", "off"),
+    ],
 )
 def test_whose_aims_was_on_or_off_once(monkeypatch, written, read):
     monkeypatch.setenv("AIMS", written)

@@ -120,16 +120,16 @@ class AimsOf(StrEnum):
     GUIDE = "guide"
     """what the guide's table says: the place and the thing in it"""
     JUDGES = "judges"
-    """the place that judges hold to be nearest to the end, at what the quest has come to"""
+    """the place that judges score highest at the present stage of the quest"""
     OFF = "off"
 
 
 def _aims(value: object) -> object:
-    """Earlier releases knew on and off."""
+    """Earlier releases had it on or off, as other switches are."""
     text = str(value).lower()
-    if text in ("true", "1", "yes", "on"):
+    if text in ("true", "t", "1", "yes", "y", "on"):
         return AimsOf.GUIDE
-    return AimsOf.OFF if text in ("false", "0", "no") else value
+    return AimsOf.OFF if text in ("false", "f", "0", "no", "n") else value
 
 
 AimsChoice = Annotated[AimsOf, BeforeValidator(_aims)]

@@ -123,7 +123,7 @@ class RewardSettings(SettingsGroup):
     reward_death: float = Field(-2.0, description="a death")
     reward_dialog: float = Field(0.2, description="first dialog with a text index in an episode")
     reward_revisit: float = Field(-0.001, description="a step onto a tile visited before")
-    reward_aim: float = Field(0.5, ge=0, description="a room nearer to the guide's next aim; needs AIMS")
+    reward_aim: float = Field(0.5, ge=0, description="a room nearer to the next aim; needs AIMS")
     reward_hint: float = Field(
         0.1, ge=0, le=1, description="a hint's target reached, at most 20 per episode; needs HINT_INTERVAL"
     )

@@ -56,3 +56,11 @@ def test_the_judges_part_names_the_figure_that_decided():
     assert said.endswith("shaped epoch 2 with weight 0.92.")
     off = {"shaping_weight": 0.0, "shaping_reason": "off: no reward model yet"}
     assert judges_part([row(0, **off)]) == ("The judges' scores did not shape epoch 0: no reward model yet.")
+
+
+def test_judges_may_lead_where_they_do_not_shape():
+    off = {"shaping_weight": 0.0, "shaping_reason": "off: SHAPING_COEF is 0"}
+    assert judges_part([row(1, **off, judged_stages=1)]) == (
+        "The judges' scores did not shape epoch 1: SHAPING_COEF is 0. "
+        "Agents were led to the places that judges scored highest at 1 stage of the quest."
+    )

@@ -63,20 +63,20 @@ def _share(row: Row, name: str) -> str:
 
 
 def judges_part(rows: list[Row]) -> str | None:
-    """Whether the judges' scores shaped the last epoch, and the figure that decided it."""
+    """Whether the judges' scores shaped the last epoch, the figure that decided it, and where judges led."""
     if not rows or not rows[-1].shaping_reason:
         return None
     last = rows[-1]
     if not last.shaping_weight:
         reason = last.shaping_reason.removeprefix("off: ")
-        return f"The judges' scores did not shape epoch {last.epoch}: {reason}."
+        return f"The judges' scores did not shape epoch {last.epoch}: {reason}.{_led(last)}"
     models = [row for row in rows[:-1] if row.trust is not None]
     if not models:
         return None
     return (
         f"The reward model learned from the judges' scores ordered {text('trust', models[-1])} of the states "
         f"before and after a milestone of held-out episodes rightly, so it shaped epoch {last.epoch} with "
-        f"weight {text('shaping_weight', last)}{_led(last)}."
+        f"weight {text('shaping_weight', last)}.{_led(last)}"
     )
 
 
@@ -84,4 +84,4 @@ def _led(row: Row) -> str:
     if not row.judged_stages:
         return ""
     stages = counted(row.judged_stages, "stage")
-    return f", and agents were led to the places that judges scored highest at {stages} of the quest"
+    return f" Agents were led to the places that judges scored highest at {stages} of the quest."

@@ -119,9 +119,7 @@ class EpochReport:
     hints: dict[str, Any] | None  # hints by what became of them, and targets reached; None: off
 
     aims: dict[str, float] | None  # share of steps with each aim of the guide before them; None: off
-    judged_aims: (
-        dict[str, str] | None
-    )  # room that judges sent agents to, by aim of the guide; None: not asked
+    judged_aims: dict[str, str] | None  # room that judges led to, by key of the aim; None: they are not asked
 
     trajectory_hashes: tuple[str, ...]  # one per slot: observations and actions of the whole run so far
     segments: int = 0  # exported
