@@ -160,7 +160,8 @@ def _policy(
     encoder = Encoder(1, profile, frames)
     taps = np.zeros((1, profile.layout.size), np.uint8)
     vector = np.zeros((1, OBSERVATION_SIZE), np.float32)
-    led_by, aims = player.led_by(profile.guide), None
+    led_by = player.led_by(profile.guide)
+    aims = None
     if led_by is not AimsOf.OFF and profile.guide is not None:
         judged = led_by is AimsOf.JUDGES
         aims = Aims(1, profile, profile.guide, lambda slot: ground_of(emulator, profile), judged=judged)

@@ -172,7 +172,8 @@ def reward_model(
     store = context.store
     gone = retired_epochs(store)
     judged = [n for n in committed_epochs(store, Stage.EVALUATE) if n <= epoch and n not in gone]
-    learned, previous = _last_learned(store, epoch), None
+    previous = None
+    learned = _last_learned(store, epoch)
     if learned is not None:
         key = keys.reward_model(learned)
         data = read_result(store, learned, Stage.REWARD_MODEL, key)
