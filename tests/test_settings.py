@@ -225,3 +225,33 @@ def test_a_message_about_a_setting_has_nothing_of_a_librarys_exception(monkeypat
 def test_whose_aims_was_on_or_off_once(monkeypatch, written, read):
     monkeypatch.setenv("AIMS", written)
     assert settings.load().exploration.aims == read
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("EPOCH_STEPS=8k", ".env, line 2: EPOCH_STEPS='8k': not a whole number"),
+        ("LR=fast", ".env, line 2: LR='fast': not a number"),
+        ("PLANNER=maybe", ".env, line 2: PLANNER='maybe': neither on nor off"),
+        ("FRAME_SKIP=61", ".env, line 2: FRAME_SKIP='61': must be less than or equal to 60"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_place_and_in_plain_words(tmp_path, monkeypatch, written, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text(f"\n{written}\n")
+    with pytest.raises(UsageError) as told:
+        settings.load()
+    assert str(told.value) == says
+    name, value = written.split("=")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError) as told:
+        settings.load()
+    assert str(told.value) == says.partition("line 2: ")[2], "the environment decides"
+
+
+def test_a_wrong_value_of_a_toml_file_is_told_with_the_file(tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text("epoch_steps = 1.5\n")
+    with pytest.raises(UsageError) as told:
+        settings.load(config)
+    assert str(told.value) == f"--config {config}: EPOCH_STEPS=1.5: not a whole number"

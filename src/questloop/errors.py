@@ -16,6 +16,8 @@ class QuestloopError(Exception):
     """
 
     exit_code = ExitCode.FAILED
+    prefix = "error: "
+    """What a command prints before the message."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(hide(" ".join(message.split())))
@@ -56,13 +58,25 @@ class MissingExtraError(UsageError):
         super().__init__(f"{package} is not installed: pip install 'questloop[{extra}]'")
 
 
+_PLAIN = {
+    "int_parsing": "not a whole number",
+    "int_from_float": "not a whole number",
+    "float_parsing": "not a number",
+    "bool_parsing": "neither on nor off",
+}
+"""What pydantic says at length, by its type of error."""
+
+
 def message_of(item: Mapping[str, Any]) -> str:
     """What one of pydantic's errors says, without the kind of exception that it puts before it.
 
-    >>> message_of({"msg": "Value error, not a whole number"})
+    >>> message_of({"type": "value_error", "msg": "Value error, not a whole number"})
     'not a whole number'
+    >>> message_of({"type": "less_than_equal", "msg": "Input should be less than or equal to 60"})
+    'must be less than or equal to 60'
     """
-    return str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    said = str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return _PLAIN.get(item["type"], said.replace("Input should ", "must "))
 
 
 def reason_of(error: ValueError, whole: str = "") -> str:

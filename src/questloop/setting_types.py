@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from dotenv import dotenv_values
-from dotenv.parser import parse_stream
+from dotenv.parser import Binding, parse_stream
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
     SecretStr,
+    ValidationError,
     model_validator,
 )
 from pydantic_settings import (
@@ -35,8 +36,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from questloop.errors import UsageError
-from questloop.redaction import remember, remember_url
+from questloop.errors import UsageError, message_of
+from questloop.redaction import remember, remember_url, shown
 
 
 def _auto_or_int(value: Any) -> Any:
@@ -233,6 +234,36 @@ class Sources:
         return next((origin for origin, known in self.names.items() if known & {*names}), Origin.DEFAULT)
 
 
+def describe(error: ValidationError, given: Sources, config: Path | None, secret: set[str]) -> str:
+    """Every setting with a wrong value: where it stands, the value unless it is secret, what is wrong."""
+    problems = []
+    for item in error.errors():
+        name = ".".join(str(part) for part in item["loc"][:1])
+        value = "" if name.lower() in secret else f"={_shortened(item['input'])}"
+        told = f"{name.upper()}{value}: {message_of(item)}" if name else message_of(item)
+        problems.append(f"{_place(given.of(name.lower()), name, config)}{told}")
+    return "; ".join(dict.fromkeys(problems))
+
+
+def _place(origin: Origin, name: str, config: Path | None) -> str:
+    """Which line or file a setting stands in; empty where its name alone says where to look."""
+    if origin is Origin.FILE:
+        return f"--config {config}: "
+    if origin is not Origin.DOTENV:
+        return ""
+    path = Path(".env")
+    lines = [_line(each) for each in _bindings(path) if (each.key or "").lower() == name.lower()]
+    return f"{path}, line {lines[-1]}: "
+
+
+def _shortened(value: Any) -> str:
+    text = repr(shown(value) if isinstance(value, str) and "://" in value else value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+_LONGEST = 120  # characters of a value that a message repeats
+
+
 def _stripped(value: Any) -> Any:
     if isinstance(value, SecretStr):
         secret = value.get_secret_value().strip()
@@ -299,25 +330,30 @@ def check_dotenv(path: Path, known: set[str]) -> list[str]:
     Other names are left alone, since the file may serve other programs too. Raises `UsageError` for a line
     that is no NAME=value, and for a file that cannot be read.
     """
-    if not path.is_file():
-        return []
-    try:
-        bindings = list(parse_stream(StringIO(path.read_text("utf-8"))))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; make it readable, or move it away") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 text (byte {error.start}); write it anew as UTF-8") from None
     odd = []
-    for binding in bindings:
-        text = binding.original.string
-        line = binding.original.line + len(text) - len(text.lstrip("\r\n"))
-        name = (binding.key or "").lower()
+    for binding in _bindings(path) if path.is_file() else ():
+        line, name = _line(binding), (binding.key or "").lower()
         if binding.error or (binding.value is None and name in known):
             raise UsageError(f"{path}, line {line}: not NAME=value; mend the line, or begin it with #")
         meant = _meant(name, known)
         if name not in known and meant:
             odd.append(f"{path}, line {line}: {binding.key} is no setting and does nothing{meant}")
     return odd
+
+
+def _bindings(path: Path) -> list[Binding]:
+    try:
+        return list(parse_stream(StringIO(path.read_text("utf-8"))))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; make it readable, or move it away") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text (byte {error.start}); write it anew as UTF-8") from None
+
+
+def _line(binding: Binding) -> int:
+    """Of the file; a binding begins with the empty lines before it."""
+    text = binding.original.string
+    return binding.original.line + len(text) - len(text.lstrip("\r\n"))
 
 
 _LONG = 9  # letters of a name that other programs hardly have one like

@@ -14,8 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 
-from questloop.errors import UsageError, message_of
-from questloop.redaction import shown
+from questloop.errors import UsageError
 from questloop.setting_types import FRAMES_PER_SECOND as FRAMES_PER_SECOND
 from questloop.setting_types import LEARNS as LEARNS
 from questloop.setting_types import (
@@ -35,6 +34,7 @@ from questloop.setting_types import (
     Sources,
     check_dotenv,
     check_environment,
+    describe,
     lower_values,
     no_service_link,
     read_toml,
@@ -358,7 +358,8 @@ def load(
         settings.sources = Sources.now(flags or {}, file, defaults or {})
         return settings
     except ValidationError as error:
-        raise UsageError(_describe(error)) from None
+        given = Sources.now(flags or {}, file, defaults or {})
+        raise UsageError(describe(error, given, config, secret_names())) from None
     finally:
         lower_values.reset(token)
 
@@ -366,26 +367,6 @@ def load(
 def known_names() -> set[str]:
     """The lower-case name of every setting."""
     return {name for group in GROUPS for name in group.model_fields}
-
-
-def _describe(error: ValidationError) -> str:
-    problems = []
-    for item in error.errors():
-        name = ".".join(str(part) for part in item["loc"][:1]).upper()
-        says = message_of(item)
-        problems.append(f"{name}{_quoted(name, item['input'])}: {says}" if name else says)
-    return "; ".join(dict.fromkeys(problems))
-
-
-def _quoted(name: str, value: Any) -> str:
-    """`=VALUE` for a message; nothing of a secret."""
-    if name.lower() in secret_names():
-        return ""
-    text = repr(shown(value) if isinstance(value, str) and "://" in value else value)
-    return f"={text}" if len(text) <= _LONGEST else f"={text[:_LONGEST]}..."
-
-
-_LONGEST = 120  # characters of a value that a message repeats
 
 
 def secret_names() -> set[str]:

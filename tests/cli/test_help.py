@@ -57,6 +57,14 @@ def test_help_fits_a_terminal(columns, monkeypatch):
                 assert len(f"{line.rstrip()} {word} ") > columns, f"{name}: {word!r} belongs a line higher"
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_are_a_list_of_lines_in_every_help(name):
+    """Neither indented nor apart below some texts, and otherwise below others."""
+    examples = COMMANDS[name].help.split("Example")[1].partition("\n\n")[2]
+    assert examples.startswith(("questloop", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    assert "\n\n" not in examples
+
+
 def test_the_version_is_an_option_and_a_command():
     for arguments in (["--version"], ["version"]):
         assert CliRunner().invoke(app, arguments).stdout == f"{__version__}\n"

@@ -13,7 +13,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from questloop.cli import loop, loop_words
+from questloop.cli import advice, loop, loop_words
 from questloop.cli.app import app
 from questloop.episodes.run import open_run
 from questloop.pipeline import loop as pipeline_loop
@@ -62,6 +62,34 @@ def test_what_comes_next_are_commands_that_there_are(tmp_path):
         assert words[0] == "questloop"
         context = commands[words[1]].make_context(words[1], words[2:])
         assert context.params["place"] == str(tmp_path / "a b")
+
+
+def test_what_comes_next_is_called_as_this_was(tmp_path, monkeypatch):
+    """After `make demo` the shell may not know `questloop`."""
+    own, other = tmp_path / ".venv/bin/questloop", tmp_path / "other/questloop"
+    for path in (own, other):
+        path.parent.mkdir(parents=True)
+        path.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(own), "demo"])
+    advice.forget()
+    for known, called in (
+        ("", ".venv/bin/questloop"),
+        (other.parent, ".venv/bin/questloop"),
+        (own.parent, "questloop"),
+    ):
+        monkeypatch.setenv("PATH", str(known))
+        assert advice.program() == called
+        assert loop_words.closing(load(flags={"store_url": "runs"}))[0].split()[1] == called
+        assert advice.complete("run `questloop verify`", app) == f"run `{called} verify`"
+
+
+def test_the_hours_are_told_where_they_end_a_run(tmp_path, monkeypatch):
+    settings = load(flags={"store_url": str(tmp_path)})
+    assert "48 h" in loop_words.opening(settings, None, False)[0]
+    assert " h;" not in loop_words.opening(settings, 2, False)[0]
+    monkeypatch.setenv("RUN_HOURS", "3")
+    assert "at most 3 h" in loop_words.opening(load(flags={"store_url": str(tmp_path)}), 2, False)[0]
 
 
 @pytest.mark.slow

@@ -65,7 +65,10 @@ def test_json(store, tmp_path):
 
 def test_repair_deletes_orphans_only_and_says_so(store, tmp_path):
     said = verify("store", cwd=tmp_path).stdout
-    assert "1 orphans of stages that were stopped; --repair deletes them" in said
+    assert (
+        "1 file left by stages that were stopped, which nothing uses: --json lists, --repair deletes" in said
+    )
+    assert keys.reward_model(0) not in said
     assert store.exists(keys.reward_model(0))
     assert "removed 1 objects" in verify("store", "--repair", cwd=tmp_path).stdout
     assert not store.exists(keys.reward_model(0))

@@ -78,7 +78,7 @@ def test_changed_and_cut_off_files_are_named(stored, name):
         ({"first_step": 0}, "the manifest says 150 frames from 0"),
         ({"pngs": 3}, "pictures do not match"),
         ({"observation_size": 7}, "the manifest says"),
-        ({"frames": 301}, "frames: Input should be less than or equal to 300"),
+        ({"frames": 301}, "frames: must be less than or equal to 300"),
         ({"segment_id": "../x"}, "segment_id: .*not a segment id"),
         ({"segment_id": "r1-e0000-s000-00000-00009-f0001"}, "describes segment"),
         ({"schema_version": 2}, "newer than this release"),

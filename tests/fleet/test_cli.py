@@ -203,7 +203,7 @@ def test_wait_shows_attempts_exit_code_and_the_log_s_end(place, run):
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 3
     assert "last words" in result.stdout
-    assert "exit code 3, 1 attempt(s)" in result.stderr
+    assert "exit code 3, 1 attempt" in result.stderr
     assert "on local: failed (error), exit code 3" in result.stderr
     told = json.loads(CliRunner().invoke(app, [*command[:4], "--json", *command[4:]]).stdout)
     assert (told["exit_code"], len(told["attempts"])) == (3, 1)

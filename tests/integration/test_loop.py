@@ -143,7 +143,7 @@ def test_killed_in_every_stage_and_stopped_by_sigterm_it_is_the_same_run(referen
         process.wait(timeout=120)
         errors = errors_of(store_path).read_text()
         assert process.returncode == ExitCode.PREEMPTED, errors
-        assert errors.strip().splitlines()[-1].startswith("error: stopped"), errors
+        assert errors.strip().splitlines()[-1].startswith("stopped; the same command goes on"), errors
     assert read_commit(open_store(str(store_path)), 1, Stage.ROLLOUTS) is None
     demo(str(store_path))
     assert facts(store_path) == facts(folder)

@@ -1,6 +1,8 @@
 """What a person sees."""
 
 import io
+import json
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
@@ -11,6 +13,8 @@ from questloop.pipeline.context import open_context
 from questloop.pipeline.display import Display, print_table
 from questloop.report.table import FIGURES, Row
 from questloop.settings import load
+from questloop.storage import keys
+from questloop.storage.commit import commit_stage
 from questloop.storage.keys import Stage
 from questloop.telemetry.logs import get_logger
 
@@ -47,6 +51,34 @@ def test_a_stage_is_named_once(tmp_path, monkeypatch, terminal):
         bare, bars = ([line for line in lines if title in line and ("starting" in line) == bar]
                       for bar in (False, True))  # fmt: skip
         assert (len(bare), bool(bars)) == ((0, True) if terminal else (1, False))
+
+
+def test_a_stage_of_an_earlier_session_is_not_shown_as_starting(tmp_path, monkeypatch):
+    for terminal in (False, True):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=terminal, color_system=None, width=100)
+        monkeypatch.setattr("questloop.pipeline.display.Console", lambda console=console, **_: console)
+        with open_context(load(flags={"store_url": str(tmp_path)})) as context:
+            commit_stage(context.store, int(terminal), Stage.ROLLOUTS, context.fence, [])
+            with Display(context).stage(int(terminal), Stage.ROLLOUTS):
+                pass
+        assert "train" not in out.getvalue()
+
+
+def test_a_run_that_was_stopped_says_so_until_it_goes_on(tmp_path):
+    with open_context(load(flags={"store_url": str(tmp_path)})) as context:
+        display = Display(context)
+        with suppress(KeyboardInterrupt), display.stage(3, Stage.EVALUATE) as bar:
+            bar.counting(1, 4)
+            raise KeyboardInterrupt
+        said = json.loads(context.store.get(keys.progress()))
+        assert (said["epoch"], said["stage"], said["step"]) == (3, "evaluate", 1)
+        assert (said["stopped"], said["rate"], said["eta_s"]) == (True, None, None)
+        with Display(context).stage(3, Stage.EVALUATE) as bar:
+            bar.counting(4, 4)
+        display = Display(context)
+        display.finish()
+        assert not json.loads(context.store.get(keys.progress()))["stopped"]
 
 
 def row(epoch, **figures):

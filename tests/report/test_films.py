@@ -317,7 +317,7 @@ def test_the_judges_score_below_a_film_is_of_the_segment_that_is_shown(store, se
     assert replay.segment_steps == 100, "a quarter of the episode"
     seen = {}
     monkeypatch.setattr(
-        Panel, "under", lambda panel, shot, frame: seen.setdefault(shot.step, (panel.score, panel.said))
+        Panel, "under", lambda panel, shot, frame: seen.setdefault(shot.step, (panel.judged, panel.said))
     )
     lines = {index: _line(index / 4, f"reason {index}") for index in (1, 2)}
     theatre = Theatre(Rom.load(None), PROFILE, settings)
@@ -325,8 +325,18 @@ def test_the_judges_score_below_a_film_is_of_the_segment_that_is_shown(store, se
     list(pictures)
     for step, found in seen.items():
         index = step // 100
-        assert found == ((index / 4, f"judge: reason {index}") if index else (None, "")), step
+        given = (f"judges {index / 4:.2f}", f"judge: reason {index}")
+        assert found == (given if index else ("not judged", "")), step
     assert {step // 100 for step in seen} == {0, 1, 2}
+
+
+def test_a_film_of_which_nothing_was_judged_says_nothing_of_judges(store, settings, monkeypatch):
+    replay = films.ranked(read_replays(store, 1))[0]
+    seen = []
+    monkeypatch.setattr(Panel, "under", lambda panel, shot, frame: seen.append(panel.judged))
+    theatre = Theatre(Rom.load(None), PROFILE, settings)
+    list(films.single(theatre, replay, {}, 250, settings.game.frame_skip)[0])
+    assert set(seen) == {""}
 
 
 def _line(weighted, reason):

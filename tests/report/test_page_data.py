@@ -16,7 +16,7 @@ def test_an_epoch_without_the_planner_has_no_counts():
         "hints": {"outcomes": {"given": 5, "reached": 4}},
     }
     assert planner({0: {"planner": None, "hints": None}, 1: on, 2: on | {"hints": None}}) == [
-        ("takeovers: puzzle solved", [None, 2, 2]),
+        ("puzzle taken over: solved", [None, 2, 2]),
         ("steps played by plans", [None, 90, 90]),
         ("plans", [None, 3, 3]),
         ("invalid plans", [None, 1, 1]),

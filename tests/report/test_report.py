@@ -31,7 +31,7 @@ INFO = {
     "shaping_reason": "off: no reward model yet",
     "room_visits": {"0:20": 280, "0:21": 20},
     "curve": [{"step": step, "return_per_1000_steps": step / 100} for step in range(0, 300, 10)],
-    "planner": {"takeovers": {"done": 3}, "steps": 40, "plans": 4, "plans_invalid": 1},
+    "planner": {"takeovers": {"dialog done": 3}, "steps": 40, "plans": 4, "plans_invalid": 1},
 }
 
 
@@ -56,7 +56,7 @@ def test_a_run_in_one_file(run):
     page = render(*run)
     assert "Took the twig blade" in page, "a milestone by its title"
     assert "Still ahead: The grove is awake." in page
-    assert "takeovers: done" in page
+    assert "dialog taken over: done" in page
     assert "Stone room, 27 steps." in page
     assert "push &lt;the&gt; block" in page
     assert "PUSH_BLOCK 3,4 up; WAIT 8" in page

@@ -52,7 +52,7 @@ def test_the_judges_part_says_where_they_led():
 def test_the_judges_part_names_the_figure_that_decided():
     learned = row(0, trust=0.96), row(1, trust=None)
     said = judges_part([*learned, row(2, trust=0.5, **SHAPED)])
-    assert "ordered 96.0% of the states" in said
+    assert "in 96.0% of the cases" in said
     assert said.endswith("shaped epoch 2 with weight 0.92.")
     off = {"shaping_weight": 0.0, "shaping_reason": "off: no reward model yet"}
     assert judges_part([row(0, **off)]) == ("The judges' scores did not shape epoch 0: no reward model yet.")

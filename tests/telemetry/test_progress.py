@@ -38,7 +38,8 @@ def test_the_document_is_the_published_one(file, written):
     file.update(3, "rollouts", 50, 200, rate=10.0)
     file.flush()
     assert " ".join(written[0]) == (
-        "schema_version run epoch stage step steps_total rate eta_s training started updated latest errors"
+        "schema_version run epoch stage step steps_total rate eta_s training started updated latest errors "
+        "stopped"
     )
     assert {name: written[0][name] for name in ("run", "epoch", "stage", "step", "steps_total", "eta_s")} == {
         "run": "r1",

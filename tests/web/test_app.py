@@ -138,7 +138,7 @@ def test_a_form_that_chooses_all_epochs_is_understood(pages):
 
 
 def test_the_planners_takeovers_stand_by_outcome(pages):
-    assert "takeovers: dialog done" in pages.get("/planner").text
+    assert "dialog taken over: done" in pages.get("/planner").text
 
 
 def test_films_are_listed_and_served_in_parts(pages, store):
@@ -194,7 +194,7 @@ def test_the_archive_is_counted_by_room_from_its_index_alone(pages, store):
 
 def test_a_takeovers_plans_stand_beside_what_became_of_them(pages):
     text = pages.get("/planner").text
-    assert "Puzzle: room changed" in text
+    assert "Puzzle taken over: room changed" in text
     assert "<b>27 steps</b> <span>Stone room</span>" in text
     assert "push &lt;the&gt; block <code>PUSH_BLOCK 3,4 up · WAIT 8</code>" in text
     assert 'room changed<span class="unseen"> after</span> 1/2' in text

@@ -9,16 +9,20 @@ import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from questloop.game.recording import write_film
 from questloop.judges.labels import read_labels
 from questloop.report.book import RunBook
+from questloop.report.report import render
 from questloop.serving.background import AppServer
 from questloop.settings import load
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage, to_json
 from questloop.storage.keys import EpisodeId, SegmentId, Stage
 from questloop.storage.store import open_store
+from questloop.telemetry.progress import ProgressFile
 from questloop.web.app import build_app
 from questloop.web.setup_pages import read_notes
 
@@ -243,6 +247,47 @@ def test_a_finished_run_looks_finished(watched, look):
         page.get_by_text("finished", exact=True).wait_for()
         assert not page.get_by_text("time left in this stage").is_visible()
         assert not page.get_by_text("What agents see now").is_visible()
+
+
+def test_a_stopped_run_looks_stopped(store, look):
+    written = []
+    progress = ProgressFile(written.append, "r1")
+    progress.update(1, "rollouts", 5_000, 12_000, 50.0, {"step_start": 4_000, "places": {"0:20": 1.0}})
+    progress.flush()
+    store.put(keys.progress(), written[-1])
+    with AppServer(build_app(store, load(flags={"store_url": store.url}))) as server, look() as page:
+        page.goto(server.root_url)
+        page.get_by_text("1,000 of 8,000 steps").wait_for()  # of the epoch, as the terminal counts
+        page.get_by_text("50 steps per second").wait_for()
+        progress.stop()
+        store.put(keys.progress(), written[-1])
+        page.get_by_text("Epoch 1 was stopped").wait_for()
+        page.get_by_text("The same command goes on").last.wait_for()
+        page.get_by_text("stopped", exact=True).wait_for()
+        assert not page.get_by_text("time left in this stage").is_visible()
+        assert not page.get_by_text("What agents see now").is_visible()
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_the_report_fits_says_what_scrolls_and_hides_nothing_of_its_film(store, look, tmp_path, name):
+    settings, film = load(flags={"store_url": store.url}), tmp_path / "film.mp4"
+    write_film(film, [np.zeros((492, 480, 3), np.uint8)] * 10, 15, scale=1)
+    store.put(keys.film(0, "best"), film.read_bytes())
+    (tmp_path / "report.html").write_text(render(store, settings), "utf-8")
+    with look(name) as page:
+        page.goto((tmp_path / "report.html").as_uri())
+        page.wait_for_function("document.querySelector('.movie video').readyState > 0")
+        high, wide = page.evaluate(
+            "(film => [film.clientHeight, film.clientWidth])(document.querySelector('.movie video'))"
+        )
+        assert high >= wide * 492 / 480 + 60, "room for the controls below the picture"
+        _check_fits(page)
+        told = page.evaluate(
+            "[...document.querySelectorAll('.scroll')].map(box => [box.scrollWidth > box.clientWidth + 1,"
+            " Boolean(box.previousElementSibling?.matches('.sideways'))])"
+        )
+        assert all(scrolls == said for scrolls, said in told)
+        assert name != "phone" or any(scrolls for scrolls, _ in told)
 
 
 def test_notes_are_written_with_the_token(store, look):

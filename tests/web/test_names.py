@@ -1,7 +1,7 @@
 import pytest
 
 from questloop.settings import load
-from questloop.web.names import Names, short_episode
+from questloop.web.names import Names, episode_title
 
 
 @pytest.fixture(scope="module")
@@ -29,4 +29,4 @@ def test_a_place_and_a_milestone_have_titles(names):
 
 def test_an_episode_is_short_whatever_its_run_is_called():
     for run in ("r1", "a-run-of-many-words"):
-        assert short_episode(f"{run}-e0011-s014-00033") == "e0011-s014-00033"
+        assert episode_title(f"{run}-e0011-s014-00033") == "epoch 11, agent 14, episode 33"

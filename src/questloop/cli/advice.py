@@ -1,13 +1,16 @@
-"""Adds the user's own store and flags to commands that errors recommend, so that they can be pasted.
+"""Makes commands that the terminal recommends ready to paste: with the user's own program, store and flags.
 
 An error from below says `questloop verify --rewind 3`; whoever named a store, a settings file or a seed by a
-flag needs these again.
+flag needs these again, and whoever runs `.venv/bin/questloop` needs its path.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import sys
 from typing import Any, TypeVar
 
 import typer.main
@@ -16,6 +19,18 @@ T = TypeVar("T")
 _COMMAND = re.compile(r"`((?:[A-Z_]+=\S+ )*)questloop ([a-z][^`]*)`")
 _named: dict[str, str] = {}
 """what the command line named, by its long option"""
+
+
+def program() -> str:
+    """`questloop`, or the path it was called by where the shell finds none or another one by that name."""
+    called = sys.argv[0]
+    if os.path.basename(called) != "questloop" or not os.path.exists(called):
+        return "questloop"
+    found = shutil.which("questloop")
+    if found and os.path.samefile(found, called):
+        return "questloop"
+    near = os.path.relpath(called)
+    return shlex.quote(os.path.abspath(called) if near.startswith(os.pardir) else near)
 
 
 def forget() -> None:
@@ -37,7 +52,8 @@ def note_store(url: str) -> None:
 
 
 def complete(message: str, app: typer.Typer) -> str:
-    """`message` with what was named added to every command of `app` that stands in backquotes."""
+    """`message` with the program, and what was named, in every command of `app` that stands in backquotes."""
+    called = program()
 
     def completed(found: re.Match[str]) -> str:
         given = shlex.split(found[2])
@@ -48,9 +64,9 @@ def complete(message: str, app: typer.Typer) -> str:
                 after += f" {option} {shlex.quote(value)}"
             elif option == "--seed" and "--store" in taken:
                 before += f"SEED={value} "
-        return f"`{before}questloop {found[2]}{after}`"
+        return f"`{before}{called} {found[2]}{after}`"
 
-    return _COMMAND.sub(completed, message) if _named else message
+    return _COMMAND.sub(completed, message)
 
 
 def _options(app: typer.Typer, words: list[str]) -> set[str]:

@@ -115,7 +115,7 @@ def main() -> None:
 
 def _end(error: QuestloopError) -> NoReturn:
     """Say what went wrong, and drop output that cannot be written: Python would try again at its end."""
-    print(f"error: {advice.complete(str(error), app)}", file=sys.stderr)
+    print(f"{error.prefix}{advice.complete(str(error), app)}", file=sys.stderr)
     try:
         sys.stdout.flush()
     except OSError:

@@ -43,12 +43,13 @@ def doctor(
     from questloop import settings
 
     loaded = settings.load(flags={"rom_path": rom, "start_states": start_states})
-    checks = list(_run(loaded, steps))
+    checks = []
+    for check in _run(loaded, steps):
+        checks.append(check)
+        if not as_json:
+            print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}", flush=True)
     if as_json:
         print(json.dumps({"ok": all(c.ok for c in checks), "checks": [asdict(c) for c in checks]}))
-    else:
-        for check in checks:
-            print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
     if not all(check.ok for check in checks):
         raise typer.Exit(ExitCode.FAILED)
 
@@ -84,9 +85,9 @@ def check_game(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
         findings = gates.check_game(rom, profile, start, steps, settings.loop.seed)
         told += [f"{start.name}: {finding.gate}: {finding.reason}" for finding in findings]
         for finding in findings:
-            yield DoctorCheck(f"taps from {start.name}", False, f"{finding.gate}: {finding.reason}")
+            yield DoctorCheck(f"memory from {start.name}", False, f"{finding.gate}: {finding.reason}")
         if not findings:
-            yield DoctorCheck(f"taps from {start.name}", True, f"quiet in {steps} random steps")
+            yield DoctorCheck(f"memory from {start.name}", True, f"plausible in {steps:,} random steps")
     if not profile.walkthrough:
         block = survey(rom, profile, starts.states, steps, told, settings.loop.seed)
         yield DoctorCheck("survey", True, f"what the game shows, to send back with a report\n{block}")

@@ -37,6 +37,7 @@ def up(
 
         questloop fleet up
     """
+    typer.echo("starting NATS, the database, poller, dispatcher and requeue manager", err=True)
     db, settings = _set_up(metrics_port)
     from questloop.fleet.up import run_until_signal
     from questloop.fleet.up import up as run
@@ -49,6 +50,7 @@ def up(
     run_until_signal(
         lambda stop: run(db, settings.fleet, settings.store, stop, cpu_slots=cpu_slots, ready=ready)
     )
+    print("fleet stopped; jobs that run now run on, and the next `questloop fleet up` finds them")
 
 
 @app.command()

@@ -244,6 +244,7 @@ def _name_and_text(option: str, text: str) -> tuple[str, str]:
 
 def _wait(db: Database, settings: Settings, job_id: str, as_json: bool) -> int:
     """Show the log until the job ends, then its attempts; the exit code for the command."""
+    from questloop.episodes.plain import counted
     from questloop.fleet import jobs
     from questloop.fleet.logs import JobLog
 
@@ -253,14 +254,18 @@ def _wait(db: Database, settings: Settings, job_id: str, as_json: bool) -> int:
     _, attempts = jobs.history(db, job_id)
     if as_json:
         end = JobLog(settings.fleet.log_dir, job_id).end(4096)
-        tried = [columns(attempt) for attempt in attempts]
-        print(json.dumps({**columns(job), "environment": {}, "attempts": tried, "log_end": end}))
+        each = [columns(attempt) for attempt in attempts]
+        print(json.dumps({**columns(job), "environment": {}, "attempts": each, "log_end": end}))
     else:
         reason = f" ({job.failure_reason}: {job.failure_detail})" if job.status == "failed" else ""
         code = "" if job.exit_code is None else f", exit code {job.exit_code}"
-        lines = [f"{job_id} {job.status}{reason}{code}, {len(attempts)} attempt(s)", *map(_line_of, attempts)]
+        tried = counted(len(attempts), "attempt")
+        lines = [f"{job_id} {job.status}{reason}{code}, {tried}", *map(_line_of, attempts)]
         if not JobLog(settings.fleet.log_dir, job_id).path.exists():
-            lines.append(f"no log in {settings.fleet.log_dir} here: it lies in the dispatcher's LOG_DIR")
+            lines.append(
+                f"no log in {settings.fleet.log_dir} here: the job wrote none, or it lies in LOG_DIR of the "
+                "dispatcher's machine"
+            )
         elif job.log_note:
             lines.append(f"log: {job.log_note}")
         print("\n".join(map(plain, lines)), file=sys.stderr)

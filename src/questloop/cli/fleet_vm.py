@@ -194,12 +194,13 @@ def vm_prune(
         questloop fleet vm prune gpu1 --days 30
     """
     db, settings = open_fleet()
+    from questloop.episodes.plain import counted
     from questloop.fleet import agent, machines
 
     request = {"older_than_s": days * 86_400}
     vm = machines.get(db, name)
     reply = on_machine(vm, settings, lambda there: agent.call(there, "prune", request), timeout_s=600)
-    print(f"{name}: {reply['removed']} attempt(s) removed, {reply['freed_bytes'] / 1e6:.0f} MB")
+    print(f"{name}: {counted(reply['removed'], 'attempt')} removed, {reply['freed_bytes'] / 1e6:.0f} MB")
 
 
 @app.command("remove")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from textwrap import dedent
 
 import typer
 
@@ -21,12 +22,16 @@ def let_help_flow(app: typer.Typer) -> None:
 
 
 def flowing(text: str) -> str:
-    r"""A docstring with each paragraph on one line; what is indented, as examples are, stays as it is.
+    r"""A docstring with each paragraph on one line; what is indented, as examples are, stays a list.
 
-    >>> flowing("Do it.\n\n    It takes\n    a while.\n\n    Example:\n\n        do it\n        do that")
-    'Do it.\n\nIt takes a while.\n\nExample:\n\n    do it\n    do that'
+    Rich keeps the indent of examples below some texts and drops it below others, so that none has one.
+
+    >>> flowing("Do it.\n\n    It takes\n    a while.\n\n    Examples:\n\n        do it\n\n        do that")
+    'Do it.\n\nIt takes a while.\n\nExamples:\n\ndo it\ndo that'
     """
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(
-        paragraph if paragraph.startswith(" ") else paragraph.replace("\n", " ") for paragraph in paragraphs
-    )
+    told = ""
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        example = paragraph.startswith(" ")
+        between = "\n" if example and told and not told.endswith(":") else "\n\n"
+        told += between + (dedent(paragraph) if example else paragraph.replace("\n", " "))
+    return told.removeprefix("\n\n")

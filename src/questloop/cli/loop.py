@@ -153,7 +153,7 @@ def reward_model(
 
         EPOCH=3 questloop reward-model --json
         questloop judge compare --epoch 3 --pairs 500 && EPOCH=3 questloop reward-model --pairwise
-        questloop reward-model --along-walkthrough --store runs/demo --json
+        questloop reward-model runs/demo --along-walkthrough --json
     """
     from questloop.pipeline import stages
     from questloop.pipeline.context import open_context
@@ -185,8 +185,8 @@ def report(
 
     Examples:
 
-        questloop report --store runs/demo
-        questloop report --store runs/demo --tensorboard runs/tensorboard
+        questloop report runs/demo
+        questloop report runs/demo --tensorboard runs/tensorboard
     """
     from questloop.report.report import write_report
     from questloop.report.scalars import write_scalars

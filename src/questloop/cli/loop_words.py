@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from questloop.cli.advice import program
 from questloop.errors import UnavailableError
 from questloop.settings import Settings
 
@@ -33,22 +34,24 @@ def opening(settings: Settings, epochs: int | None, dashboard: bool) -> list[str
     held = f"goes on after {counted(known, 'epoch')}" if known else "a new run"
     length = f"{settings.loop.epoch_steps:,} steps"
     most = "epochs" if epochs is None else counted(epochs, "epoch")
-    plan = f"{most} of {length}, for at most {settings.loop.run_hours:g} h"
+    plan = f"{most} of {length}"
+    if epochs is None or "run_hours" in settings.loop.model_fields_set:
+        plan += f", for at most {settings.loop.run_hours:g} h"
     lines = [
         f"plays   {game}: {plan}; in each, agents play and learn, judges score, a reward model learns",
         f"store   {store.url}: {held}",
-        "stop    Ctrl-C is safe: the same command goes on",
+        "stop    Ctrl-C is safe: the same command goes on after the last finished stage",
     ]
-    return lines if dashboard else [*lines, f"watch   questloop dashboard {_named(settings)}"]
+    return lines if dashboard else [*lines, f"watch   {program()} dashboard {_named(settings)}"]
 
 
 def closing(settings: Settings) -> list[str]:
     """What to do next, as commands."""
-    store = _named(settings)
+    store, called = _named(settings), program()
     return [
-        f"next    questloop dashboard {store}  # every epoch, segment and score, in the browser",
-        f"        questloop video {store} --over-epochs --output learning.webp  # what it learned, in 10 s",
-        f"        questloop report {store}  # write the report anew",
+        f"next    {called} dashboard {store}  # all of it, in the browser",
+        f"        {called} video {store} --over-epochs  # film what it learned",
+        f"        {called} report {store}  # write the report anew",
     ]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from questloop.cli.advice import program
 from questloop.cli.options import ConfigOption, JsonOption, StoreOption, StorePlace, store_of
 
 if TYPE_CHECKING:
@@ -127,9 +128,11 @@ def _repair(store: Store, found: Audit) -> int:
 
 
 def _print(found: Audit, url: str, removed: int | None) -> None:
-    result, again = found.to_json(), f"questloop verify {shlex.quote(url)}"
+    from questloop.episodes.plain import counted
+
+    result, again = found.to_json(), f"{program()} verify {shlex.quote(url)}"
     print(f"{url}: {found.segments} segments, {found.scores} scores, {found.models} models")
-    gone = () if removed is None else (*found.orphans, *found.spoilt)
+    gone = {*found.orphans, *(() if removed is None else found.spoilt)}
     shown = [finding for finding in found.findings if finding.key not in gone]
     for finding in shown[:_SHOWN]:
         print(f"  {finding.kind}: {finding.key}: {finding.detail}")
@@ -138,7 +141,10 @@ def _print(found: Audit, url: str, removed: int | None) -> None:
     if removed is not None:
         print(f"removed {removed} objects")
     elif result["orphans"]:
-        print(f"{result['orphans']} orphans of stages that were stopped; --repair deletes them")
+        print(
+            f"{counted(result['orphans'], 'file')} left by stages that were stopped, which nothing uses: "
+            "--json lists, --repair deletes them"
+        )
     if found.ok:
         print("ok")
     elif found.whole:

@@ -56,13 +56,13 @@ def video(
 
     Examples:
 
-        questloop video --store runs/demo
+        questloop video runs/demo
 
-        questloop video --store runs/demo --over-epochs --output learning.webp
+        questloop video runs/demo --over-epochs --output learning.webp
 
-        questloop video --store runs/demo --epoch 1 --grid 16 --output grid.mp4
+        questloop video runs/demo --epoch 1 --grid 16 --output grid.mp4
 
-        questloop video --store runs/demo --list
+        questloop video runs/demo --list
     """
     from questloop.episodes.replays import read_replays
     from questloop.report import films

@@ -17,7 +17,7 @@ _PLAIN: dict[str, Any] = {"action_mask": np.ndarray, "decode": Callable}
 
 
 def wrong_types(profile: Profile) -> Iterator[str]:
-    """A line for each part of another kind: `sanity.maps.0: input should be a valid tuple, not 16`."""
+    """A line for each part of another kind: `sanity.maps.0: must be a valid tuple, not 16`."""
     parts = {name: getattr(profile, name) for name in _model().model_fields}
     try:
         _model().model_validate(parts)

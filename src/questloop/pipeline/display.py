@@ -15,6 +15,7 @@ from questloop.episodes.plain import counted
 from questloop.pipeline.context import Context
 from questloop.report.table import FIGURES, Row, cells, rows
 from questloop.storage import keys
+from questloop.storage.commit import read_commit
 from questloop.storage.keys import Stage
 from questloop.telemetry import logs
 from questloop.telemetry.progress import ProgressFile, Tell, stage_progress
@@ -35,18 +36,24 @@ class Display:
 
     @contextmanager
     def stage(self, epoch: int, stage: Stage) -> Iterator[StageDisplay]:
-        """Show a stage while it runs; what ends it with an error stands in `progress.json`.
+        """Show a stage while it runs; what stops or fails it stands in `progress.json`.
 
-        Lines logged inside carry epoch and stage.
+        One that was committed before is shown only where it takes long after all. Lines logged inside carry
+        epoch and stage.
         """
         title = f"epoch {epoch} {_TITLES[stage]}"
-        self._begin(title)
+        new = read_commit(self._context.store, epoch, stage) is None
+        if new:
+            self._begin(title)
         try:
             with (
                 logs.context(epoch=epoch, stage=stage.value),
-                stage_progress(title, _UNITS[stage], self._console) as tell,
+                stage_progress(title, _UNITS[stage], self._console, at_once=new) as tell,
             ):
                 yield StageDisplay(self, epoch, stage, tell)
+        except KeyboardInterrupt:
+            self._file.stop()
+            raise
         except Exception as error:
             self._file.error(f"{title}: {error}")
             raise

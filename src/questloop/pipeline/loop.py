@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ class Stopped(QuestloopError):
     """Ctrl-C or SIGTERM: the run is whole and the same command goes on."""
 
     exit_code = ExitCode.PREEMPTED
+    prefix = ""
 
 
 @dataclass(frozen=True)
@@ -116,13 +118,14 @@ def _stop_signals() -> Iterator[None]:
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
+        os.write(2, b"\nstopping, this takes a few seconds\n")  # a signal may come inside of print
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     except KeyboardInterrupt:
-        raise Stopped("stopped; the same command resumes where this one left off") from None
+        raise Stopped("stopped; the same command goes on after the last finished stage") from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -64,7 +64,7 @@ class Panel:
 
     title: str
     recent: Sequence[Caption] = ()
-    score: float | None = None  # of the judges, of the segment that is shown
+    judged: str = ""  # what the judges gave the segment that is shown
     said: str | None = None  # by a judge of it; None: there is no room for it
     quick: int = field(default=1)  # how many times the game's own speed
 
@@ -81,8 +81,7 @@ class Panel:
         draw.text((100, top + 3), f"return {shot.total:.2f}", fill=_LIGHT, font_size=16)
         who, colour = _MODES[shot.mode]
         draw.text((214, top + 3), who, fill=colour, font_size=16)
-        judged = "not judged" if self.score is None else f"judges {self.score:.2f}"
-        draw.text((width - 8, top + 3), judged, fill=_SOFT, anchor="ra", font_size=14)
+        draw.text((width - 8, top + 3), self.judged, fill=_SOFT, anchor="ra", font_size=14)
         left = 8.0
         for caption in reversed(self.recent):
             draw.text((left, top + 23), caption.words, fill=caption.colour, font_size=15)

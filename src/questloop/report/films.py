@@ -213,7 +213,7 @@ def single(
             yield Panel(
                 title=_title(replay),
                 recent=[item for item in recent if shot.step - item.step < max(1, _SHOWN_FRAMES // skip)],
-                score=line.weighted if line else None,
+                judged=_judged(line) if lines else "",
                 said=_said(line) if subtitles else None,
                 quick=1 if shot.step in slow else QUICK,
             ).under(shot, shot.frame)
@@ -223,7 +223,7 @@ def single(
 
 def _title(replay: Replay) -> str:
     place = EpisodeId.parse(replay.episode_id)
-    return f"episode {place.ordinal} of slot {place.slot}, begun in epoch {place.epoch}"
+    return f"epoch {place.epoch}, agent {place.slot}, episode {place.ordinal}"
 
 
 def _slow(happens: Sequence[int], drawn: range, skip: int) -> set[int]:
@@ -231,6 +231,10 @@ def _slow(happens: Sequence[int], drawn: range, skip: int) -> set[int]:
     before, after = max(1, _BEFORE // skip), max(1, _AFTER // skip)
     moments = [*happens, drawn.start, drawn.stop - 1]
     return {step for moment in moments for step in range(moment - before, moment + after + 1)}
+
+
+def _judged(line: SegmentScores | None) -> str:
+    return "not judged" if line is None else f"judges {line.weighted:.2f}"
 
 
 def _said(line: SegmentScores | None) -> str:
@@ -244,8 +248,8 @@ def _said(line: SegmentScores | None) -> str:
 def _grid(
     theatre: Theatre, chosen: Sequence[Replay], most_steps: int, skip: int
 ) -> tuple[Iterator[Frame], int]:
-    """All of them from their beginning, named by their slots."""
-    names = [f"slot {EpisodeId.parse(replay.episode_id).slot}" for replay in chosen]
+    """All of them from their beginning, named by their agents."""
+    names = [f"agent {EpisodeId.parse(replay.episode_id).slot}" for replay in chosen]
     steps = min(most_steps, max(replay.steps for replay in chosen))
     columns = math.ceil(math.sqrt(len(chosen)))
     return _beside(theatre, chosen, names, columns, steps * pictures_per_step(skip), skip)

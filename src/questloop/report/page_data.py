@@ -181,10 +181,15 @@ def planner(played: Played) -> list[tuple[str, list[int | None]]]:
         for each in plans
     ]
     return [
-        *_counted("takeovers: ", [each["takeovers"] if each else None for each in plans]),
+        *_counted("", [_taken_over(each["takeovers"]) if each else None for each in plans]),
         *_counted("", totals),
         *_counted("hints: ", [each["outcomes"] if each else None for each in hints]),
     ]
+
+
+def _taken_over(outcomes: Mapping[str, int]) -> dict[str, int]:
+    """`puzzle taken over: no_progress` for `puzzle no_progress`."""
+    return {name.replace(" ", " taken over: ", 1): count for name, count in outcomes.items()}
 
 
 def takeovers(records: Iterable[EpisodeRecord], each: int) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
 
 from questloop.episodes.plain import counted
 from questloop.episodes.reader import SegmentReader
@@ -96,6 +97,7 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
         charts=charts.learning_curves(played),
         maps=maps,
         film=_film(store),
+        script=Markup(_read("static", "page.js")),
         epochs=epochs,
         milestones=[item for item in milestones if any(item[1])],
         guide=profile.guide.text if profile.guide else None,
@@ -172,5 +174,8 @@ def _template(profile: Profile) -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["place"] = lambda room: page_data.place_title(profile, room)
     environment.filters |= {"alike": page_data.alike, "counted": counted}
-    text = resources.files("questloop.report").joinpath("templates", "report.html").read_text("utf-8")
-    return environment.from_string(text)
+    return environment.from_string(_read("templates", "report.html"))
+
+
+def _read(folder: str, name: str) -> str:
+    return resources.files("questloop.report").joinpath(folder, name).read_text("utf-8")

@@ -74,9 +74,9 @@ def judges_part(rows: list[Row]) -> str | None:
     if not models:
         return None
     return (
-        f"The reward model learned from the judges' scores ordered {text('trust', models[-1])} of the states "
-        f"before and after a milestone of held-out episodes rightly, so it shaped epoch {last.epoch} with "
-        f"weight {text('shaping_weight', last)}.{_led(last)}"
+        "The reward model, learned from the judges' scores, was tried on episodes it had not seen. It rated "
+        f"the state after a milestone above the one before in {text('trust', models[-1])} of the cases, "
+        f"so it shaped epoch {last.epoch} with weight {text('shaping_weight', last)}.{_led(last)}"
     )
 
 

@@ -43,6 +43,7 @@ class Heading(NamedTuple):
     title: str
     note: str = ""  # what a title cannot say
     share: bool = False  # written in percent
+    whole: bool = False  # written without decimals
 
 
 FIGURES = {
@@ -58,7 +59,7 @@ FIGURES = {
     "reward_model_accuracy": Heading("reward model agrees with judges", "held-out pairs", share=True),
     "trust": Heading("reward model orders milestones", "states before and after one", share=True),
     "steps": Heading("steps"),
-    "steps_per_second": Heading("steps per second", "playing and learning"),
+    "steps_per_second": Heading("steps per second", "playing and learning", whole=True),
 }
 """The figures of `Row` that tables show, in their order."""
 
@@ -80,9 +81,8 @@ def text(name: str, row: Row) -> str:
         return "–"
     if FIGURES[name].share:
         return f"{value:.1%}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:z.2f}"
+    whole = FIGURES[name].whole or isinstance(value, int) or abs(value) >= 100
+    return f"{value:z,.0f}" if whole else f"{value:z.2f}"
 
 
 def row(store: Store, epoch: int) -> Row:

@@ -57,13 +57,13 @@ def heartbeat(beat: Callable[[float], None]) -> Iterator[None]:
 
 
 @contextmanager
-def stage_progress(title: str, unit: str, console: Console) -> Iterator[Tell]:
-    """As `progress_bar`, but from the first moment, before anything is done.
+def stage_progress(title: str, unit: str, console: Console, at_once: bool = True) -> Iterator[Tell]:
+    """As `progress_bar`, but from the first moment, before anything is done, unless `at_once` is false.
 
     Where the console is no terminal it is a line every few seconds, and after a minute one every minute.
     """
     if console.is_terminal:
-        with progress_bar(title, unit, console, at_once=True) as tell:
+        with progress_bar(title, unit, console, at_once=at_once) as tell:
             yield tell
         return
     at = ""
@@ -150,8 +150,8 @@ class ProgressFile:
     It writes in a thread and logs what fails: a store that is slow or away holds nobody up.
 
     Document: run, epoch, stage, step, steps_total, rate (1/s), eta_s, started, updated, latest (the latest
-    epoch's table), errors (the last 20), and training (episodes, return, rooms, where the agents are now,
-    curve and visits of the epoch so far, curriculum; None in other stages).
+    epoch's table), errors (the last 20), stopped (by a person or a signal), and training (episodes, return,
+    rooms, where the agents are now, curve and visits of the epoch so far, curriculum; None in other stages).
     """
 
     def __init__(
@@ -173,6 +173,7 @@ class ProgressFile:
             "updated": None,
             "latest": None,
             "errors": [],
+            "stopped": False,
         }
 
     def update(
@@ -189,7 +190,7 @@ class ProgressFile:
         eta_s = round((steps_total - step) / rate, 1) if rate else None
         rate = round(rate, 2) if rate else None
         self._document |= {"epoch": epoch, "stage": stage, "step": step, "steps_total": steps_total}
-        self._document |= {"rate": rate, "eta_s": eta_s, "training": training}
+        self._document |= {"rate": rate, "eta_s": eta_s, "training": training, "stopped": False}
         self._put(now=began or step >= steps_total)
 
     def finish_epoch(self, table: dict[str, Any]) -> None:
@@ -201,6 +202,12 @@ class ProgressFile:
     def finish(self) -> None:
         """The run is over."""
         self._document |= {"stage": "finished", "eta_s": 0.0}
+        self._put(now=True)
+        self.flush()
+
+    def stop(self) -> None:
+        """The run was stopped in the stage that it was in; it may go on later."""
+        self._document |= {"stopped": True, "rate": None, "eta_s": None}
         self._put(now=True)
         self.flush()
 

@@ -74,8 +74,8 @@ def build_app(
 
 
 def static_files() -> StaticFiles:
-    """Style and scripts of the pages."""
-    return StaticFiles(packages=[("questloop.web", "static")])
+    """Style and scripts of the pages, with what they share with the report."""
+    return StaticFiles(packages=[("questloop.web", "static"), ("questloop.report", "static")])
 
 
 def answer_errors(app: FastAPI, draw: Templates) -> None:

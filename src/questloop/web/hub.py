@@ -78,6 +78,7 @@ class RunLine:
             "milestones": int(max(reached.y)) if reached else 0,
             "rate": last.steps_per_second if last else None,
             "stage": progress.get("stage"),
+            "stopped": progress.get("stopped", False),
             "updated": progress.get("updated"),
         }
 

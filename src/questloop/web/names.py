@@ -12,11 +12,17 @@ from questloop.game.profile import Profile
 from questloop.game.profiles import profile_in_force
 from questloop.report.page_data import place_title
 from questloop.settings import GameSettings
+from questloop.storage.keys import EpisodeId
 
 
-def short_episode(episode_id: str) -> str:
-    """An episode without its run: `e0011-s014-00033`."""
-    return "-".join(episode_id.split("-")[-3:])
+def episode_title(episode_id: str) -> str:
+    """An episode of a run in words.
+
+    >>> episode_title("mossgrove-s0-e0011-s014-00033")
+    'epoch 11, agent 14, episode 33'
+    """
+    place = EpisodeId.parse(episode_id)
+    return f"epoch {place.epoch}, agent {place.slot}, episode {place.ordinal}"
 
 
 class Names:

@@ -15,7 +15,7 @@ from questloop.report.book import RunBook
 from questloop.settings import Settings
 from questloop.storage.store import Store
 from questloop.web.archive import ArchiveBook
-from questloop.web.names import Names, short_episode
+from questloop.web.names import Names, episode_title
 from questloop.web.rooms import RoomBook
 from questloop.web.segments import SegmentPages
 
@@ -49,7 +49,7 @@ class Templates:
         self._templates.filters["setting"] = words.setting_title
         self._templates.filters["group_title"] = words.group_title
         self._templates.filters["outcome"] = words.OUTCOMES.__getitem__
-        self._templates.filters["short_episode"] = short_episode
+        self._templates.filters["episode"] = episode_title
         self._templates.filters["alike"] = page_data.alike
         self._templates.filters["number"] = page_data.number
         self._templates.filters["counted"] = counted

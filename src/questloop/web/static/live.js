@@ -3,6 +3,7 @@
 
 const TITLES = { rollouts: "plays and learns", evaluate: "is judged", reward_model: "teaches the reward model" };
 const ORDER = ["rollouts", "evaluate", "reward_model"];
+const UNITS = { rollouts: "steps", evaluate: "judgements", reward_model: "updates" };
 const SILENT_S = 90; // a stage says something at least every few seconds
 let state = null;
 let progress = null;
@@ -26,12 +27,15 @@ function count(value) {
 function showProgress() {
   if (!progress) return;
   const finished = progress.stage === "finished";
-  put("headline", finished ? "The run is over" : `Epoch ${progress.epoch} ${TITLES[progress.stage] || "begins"}`);
-  for (const only of document.querySelectorAll("[data-running]")) only.hidden = finished;
+  const does = progress.stopped ? "was stopped" : TITLES[progress.stage] || "begins";
+  put("headline", finished ? "The run is over" : `Epoch ${progress.epoch} ${does}`);
+  const before = (progress.training && progress.training.step_start) || 0; // steps of earlier epochs
+  const [done, total] = [progress.step - before, progress.steps_total - before];
+  const unit = UNITS[progress.stage] || "";
   const bar = document.querySelector('[data-live="bar"]');
-  if (bar) bar.value = finished ? 1 : progress.steps_total ? progress.step / progress.steps_total : 0;
-  put("done", progress.steps_total ? `${count(progress.step)} of ${count(progress.steps_total)}` : "–");
-  put("rate", progress.rate ? `${count(progress.rate)} a second` : "–");
+  if (bar) bar.value = finished ? 1 : progress.steps_total ? done / total : 0;
+  put("done", progress.steps_total ? `${count(done)} of ${count(total)} ${unit}` : "–");
+  put("rate", progress.rate ? `${count(progress.rate)} ${unit} per second` : "–");
   put("eta", progress.eta_s === null ? "–" : duration(progress.eta_s));
   const now = ORDER.indexOf(progress.stage);
   for (const item of document.querySelectorAll("[data-stage]")) {
@@ -54,15 +58,22 @@ function showAge() {
   const link = document.getElementById("link");
   if (link.dataset.connected !== "1") return;
   const seconds = progress && progress.updated ? Math.max(0, (Date.now() - Date.parse(progress.updated)) / 1000) : null;
-  const running = progress && progress.stage && progress.stage !== "finished";
   if (seconds !== null) put("age", `${duration(seconds)} ago`);
-  const said = !running ? (progress && progress.stage === "finished" ? "finished" : "connected") : seconds > SILENT_S ? `nothing heard of the run for ${duration(seconds)}` : "live";
+  const state = stateAfter(seconds);
+  const said = state === "silent" ? `nothing heard of the run for ${duration(seconds)}` : state;
   if (link.textContent !== said) link.textContent = said;
-  for (const here of document.querySelectorAll("[data-silent]")) here.hidden = !(running && seconds > SILENT_S);
+  for (const only of document.querySelectorAll("[data-when]")) only.hidden = only.dataset.when !== state;
+}
+
+function stateAfter(seconds) {
+  if (!progress || !progress.stage) return "connected";
+  if (progress.stage === "finished") return "finished";
+  if (progress.stopped) return "stopped";
+  return seconds > SILENT_S ? "silent" : "live";
 }
 
 function showPlaces() {
-  const places = (progress && progress.training && progress.training.places) || {};
+  const places = (progress && !progress.stopped && progress.training && progress.training.places) || {};
   for (const room of document.querySelectorAll("[data-room]")) {
     const here = room.querySelector(".here");
     const share = places[room.dataset.room] || 0;

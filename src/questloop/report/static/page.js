@@ -1,4 +1,5 @@
-// Says of a table or strip that is wider than its place that it scrolls.
+// What the report and the dashboard's pages share: a table or strip that is wider than its place says that it
+// scrolls, and a film has its controls below its picture, not on it.
 "use strict";
 
 function tellScrolling() {
@@ -15,6 +16,13 @@ function tellScrolling() {
   }
 }
 
+function giveRoom(film) {
+  const tell = () => film.style.setProperty("--high", film.videoHeight / film.videoWidth);
+  if (film.readyState) tell();
+  else film.addEventListener("loadedmetadata", tell);
+}
+
+document.addEventListener("DOMContentLoaded", () => document.querySelectorAll(".movie video").forEach(giveRoom));
 addEventListener("load", tellScrolling);
 addEventListener("resize", tellScrolling);
 document.addEventListener("questloop:drawn", tellScrolling);
