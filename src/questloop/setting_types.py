@@ -378,7 +378,7 @@ def check_environment(names: Iterable[str], known: set[str]) -> list[str]:
 
 
 def _one_slip(name: str, other: str) -> bool:
-    if name == other:
+    if name == other or abs(len(name) - len(other)) > 1:
         return False
     pairs = enumerate(zip(name, other, strict=False))
     place = next((at for at, (a, b) in pairs if a != b), min(len(name), len(other)))

@@ -29,6 +29,7 @@ from questloop.cli import (
     video,
 )
 from questloop.cli.help_text import let_help_flow
+from questloop.cli.narrowing import narrowed
 from questloop.errors import QuestloopError
 from questloop.local_files import of_the_disk
 
@@ -102,7 +103,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
-            app()
+            narrowed(app, sys.argv[1:])()
         finally:
             sys.stdout.flush()  # what it goes to may be full
     except QuestloopError as error:

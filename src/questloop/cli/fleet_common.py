@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.util
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -20,19 +24,40 @@ MOST_CPU_SLOTS = 4096
 
 def open_fleet() -> tuple[Database, Settings]:
     """The database, brought up to date, and the settings."""
-    from questloop.settings import load
+    with _quick_imports():
+        from questloop.settings import load
 
-    settings = load()
-    for package in ("sqlalchemy", "alembic", "asyncssh", "nats"):
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtraError(package, "fleet")
-    from questloop.fleet.database import Database
-    from questloop.fleet.machines import name_bare_rows
+        settings = load()
+        for package in ("sqlalchemy", "alembic", "asyncssh", "nats"):
+            if importlib.util.find_spec(package) is None:
+                raise MissingExtraError(package, "fleet")
+        from questloop.fleet.database import Database
+        from questloop.fleet.machines import name_bare_rows
 
     db = Database(settings.fleet.database_url.get_secret_value())
     db.migrate()
     name_bare_rows(db)
     return db, settings
+
+
+_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
+
+
+@contextmanager
+def _quick_imports() -> Iterator[None]:
+    """Import without two searches: for garbage, which imports leave none of, and for plugins of pydantic.
+
+    For the latter it reads the metadata of every installed package. The two took 11 to 18% of `fleet jobs`.
+    """
+    asked = os.environ.get(_PLUGINS)
+    os.environ[_PLUGINS] = "__all__" if asked is None else asked
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        if asked is None:
+            del os.environ[_PLUGINS]
 
 
 # Control characters as pictures of themselves: what a job or a machine printed must not steer a terminal.

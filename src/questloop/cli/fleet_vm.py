@@ -217,11 +217,13 @@ def vm_remove(
         questloop fleet vm remove gpu1
     """
     db, settings = open_fleet()
-    from questloop.fleet import machines, removing
+    from questloop.fleet import machines
 
     if not force:
         machines.remove(db, name)
     else:
+        from questloop.fleet import removing
+
         vm = machines.get(db, name)
 
         async def end(there: Transport) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from questloop import settings as settings_module
 from questloop.cli.options import (
     ConfigOption,
     EpochOption,
@@ -67,6 +66,7 @@ def serve(
     from questloop.serving.server import LocalServer
     from questloop.serving.trained_judge import ADAPTER, TrainedJudge
     from questloop.serving.trained_judge import MODEL as TRAINED
+    from questloop.settings import load
 
     if adapter is not None and model is not LocalModel.SMOLLM2:
         raise UsageError("--adapter: only with --model smollm2")
@@ -78,7 +78,7 @@ def serve(
         ):
             _offer(server.url, dict.fromkeys(ROLES, TRAINED), " LLM_IMAGES=off LLM_TIMEOUT_S=600")
     elif model is LocalModel.SMOLLM2_UNTRAINED:
-        with LocalLLM(slots=settings_module.load().judges.judge_votes, threads=threads, port=port) as llm:
+        with LocalLLM(slots=load().judges.judge_votes, threads=threads, port=port) as llm:
             typer.echo(SMOLLM2_NOTICE, err=True)
             _offer(llm.url, dict.fromkeys(ROLES, MODEL), " LLM_IMAGES=off LLM_TIMEOUT_S=600")
     else:
@@ -209,6 +209,7 @@ def export(
     from questloop.grpo.judge_data import Task, build
     from questloop.pipeline.judged_states import judged_states
     from questloop.pipeline.outcome_segments import outcome_segments
+    from questloop.settings import load
     from questloop.storage.commit import committed_epochs
     from questloop.storage.keys import Stage
     from questloop.storage.store import open_existing_store
@@ -217,7 +218,7 @@ def export(
     unknown = sorted(set(asked) - set(Task))
     if unknown:
         raise UsageError(f"--task {' '.join(unknown)}: choose from {', '.join(Task)}")
-    settings = settings_module.load(config, {"store_url": store_of(place, store)})
+    settings = load(config, {"store_url": store_of(place, store)})
     where = open_existing_store(settings.store)
     chosen = epochs or list(committed_epochs(where, Stage.ROLLOUTS))
     segments = list(outcome_segments(SegmentReader(where), chosen))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from questloop import settings as settings_module
 from questloop.cli import advice
 from questloop.cli.loop_words import closing, dashboard_beside, opening
 from questloop.cli.options import (
@@ -24,23 +23,24 @@ from questloop.cli.options import (
     store_of,
 )
 from questloop.errors import BadDataError
-from questloop.settings import LEARNS, Settings
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from questloop.settings import Settings
 
 DashboardOption = Annotated[
     bool, typer.Option("--dashboard", help="Serve the live page meanwhile, on this machine alone.")
 ]
 
-DEMO: dict[str, Any] = LEARNS | {
+DEMO = {
     "epoch_steps": 81_920,
     "episode_length": 400,
     "envs_per_worker": 16,
     "export_segments_per_epoch": 200,
     "judge_budget": 40,
 }
-"""What the demo sets unless the environment or a flag does: two short epochs that end episodes."""
+"""What the demo sets beside what the loop's commands do (`LEARNS`): two short epochs that end episodes."""
 
 DEMO_STORE = "runs/demo"
 
@@ -65,9 +65,9 @@ def demo(
         questloop demo --fresh --seed 1 --json
         questloop demo --store s3://questloop
     """
-    settings = settings_module.load(
-        None, {"seed": seed, "store_url": store_of(place, store) or _demo_store()}, DEMO
-    )
+    from questloop.settings import LEARNS, load
+
+    settings = load(None, {"seed": seed, "store_url": store_of(place, store) or _demo_store()}, LEARNS | DEMO)
     if fresh:
         _clear(settings)
     _run(settings, epochs, as_json, dashboard)

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from questloop.cli.advice import program
 from questloop.errors import UnavailableError
-from questloop.settings import Settings
+
+if TYPE_CHECKING:
+    from questloop.settings import Settings
 
 DASHBOARD_PORT = 8500
 

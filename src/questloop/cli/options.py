@@ -6,13 +6,15 @@ A store is `--store` everywhere and a job of the fleet `--job`; both may be give
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from questloop.cli.advice import named
 from questloop.errors import UsageError
-from questloop.settings import LEARNS, Settings, load
+
+if TYPE_CHECKING:
+    from questloop.settings import Settings
 
 StorePlace = Annotated[
     str | None,
@@ -65,6 +67,8 @@ def loop_settings(
 
     `flags` are by the names of their settings; None where an option was not given.
     """
+    from questloop.settings import LEARNS, load
+
     return load(config, {"store_url": store_of(place, option), **flags}, LEARNS)
 
 
