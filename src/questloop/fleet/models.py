@@ -254,7 +254,15 @@ class CPUSlot(Slot):
 
 def _by_rank(name: str, where: str) -> Index:
     """An index of the jobs `where` holds for, the best first: by priority, then by age."""
-    return Index(name, text("priority DESC"), "created_at", "job_id", sqlite_where=text(where))
+    condition = text(where)
+    return Index(
+        name,
+        text("priority DESC"),
+        "created_at",
+        "job_id",
+        postgresql_where=condition,
+        sqlite_where=condition,
+    )
 
 
 class Job(Base):
@@ -315,8 +323,19 @@ class Attempt(Base):
 
     __tablename__ = "attempts"
     __table_args__ = (
-        Index("uq_attempts_one_live", "job_id", unique=True, sqlite_where=text("ended_at IS NULL")),
-        Index("ix_attempts_live", "owner_until", sqlite_where=text("ended_at IS NULL")),
+        Index(
+            "uq_attempts_one_live",
+            "job_id",
+            unique=True,
+            postgresql_where=text("ended_at IS NULL"),
+            sqlite_where=text("ended_at IS NULL"),
+        ),
+        Index(
+            "ix_attempts_live",
+            "owner_until",
+            postgresql_where=text("ended_at IS NULL"),
+            sqlite_where=text("ended_at IS NULL"),
+        ),
         {"sqlite_autoincrement": True},
     )
 
