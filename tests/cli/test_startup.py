@@ -28,7 +28,6 @@ HEAVY = {
     *("alembic", "asyncssh", "boto3", "datasets", "gymnasium", "matplotlib", "nats", "numpy", "PIL", "pyboy"),
     *(
         "ray",
-        "sqlalchemy.dialects.postgresql",
         "starlette",
         "structlog",
         "torch",
