@@ -425,7 +425,7 @@ def _command(folder, *arguments, **environment):
 
 
 def _check_local(url, complaints):
-    if not url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+    if not url.startswith(("http://127.0.0.1:", "file:///", "data:", "blob:")):
         complaints.append((url, "is asked of another machine"))
 
 
