@@ -186,7 +186,7 @@ def test_what_does_not_fit_together_is_told_before_anything_is_played(store, mon
     trainer.layout = Layout(1, 8, 8)
     monkeypatch.setattr(trainer, "_go_to", lambda plan, announce: resumed)
 
-    def played(plan):
+    def played(plan, potential):
         raise InterruptedError
 
     monkeypatch.setattr(trainer, "_shaper", played)

@@ -21,6 +21,7 @@ from questloop.exploration.curriculum import Curriculum
 from questloop.game.guide import NOWHERE, place_name
 from questloop.game.observation import OBSERVATION_SIZE
 from questloop.planner.copilot import Copilot
+from questloop.rewards.shaping import Potential
 from questloop.setting_types import Shaping
 from questloop.settings import LLMSettings, Settings, load
 from questloop.storage import keys
@@ -212,10 +213,7 @@ class Trainer:
                 was=counts["layout"], now=[self.layout.runners, self.layout.slots_per_runner],
             )  # fmt: skip
 
-    def _shaper(self, plan: EpochPlan) -> Shaper:
-        potential = find_potential(
-            self.store, plan.reward_model_sha256, plan.epoch, self.world.observation_version
-        )
+    def _shaper(self, plan: EpochPlan, potential: Potential | None) -> Shaper:
         exploration = self.settings.exploration
         shaper = Shaper.of(potential, exploration.shaping_coef, exploration.shaping)
         digest = plan.reward_model_sha256 if shaper.active else None
@@ -226,23 +224,18 @@ class Trainer:
 
     def _begin(self, plan: EpochPlan) -> Shaper:
         """Tell learner, meters and runners what this epoch is shaped by, imitates and starts from."""
-        shaper, learner, exploration = self._shaper(plan), self.algorithm.learner, self.settings.exploration
+        sha256, version = plan.reward_model_sha256, self.world.observation_version
+        potential = find_potential(self.store, sha256, plan.epoch, version)
+        shaper, exploration = self._shaper(plan, potential), self.settings.exploration
+        learner = self.algorithm.learner
         learner.set_shaper(shaper)
         learner.demonstrations = demonstrations(self.store, plan.epoch, exploration.awr_top_k)
         learner.sil_coef = exploration.sil_coef
         self._meter.start_epoch()
         self._exports.start_epoch(plan)
-        self._aims = self._aims_of(plan)
+        self._aims = _trusted_aims(plan.aims, potential)
         self.algorithm.guidance = Guidance(self._archive, self._curriculum, self._aims)
         return shaper
-
-    def _aims_of(self, plan: EpochPlan) -> tuple[int, ...] | None:
-        """The places that judges chose; nowhere until what was learned from them is trusted."""
-        if plan.aims is None:
-            return None
-        sha256, version = plan.reward_model_sha256, self.world.observation_version
-        trusted = Shaper.of(find_potential(self.store, sha256, plan.epoch, version), coef=1.0).active
-        return plan.aims if trusted else (NOWHERE,) * len(plan.aims)
 
     def _judged_aims(self) -> dict[str, str] | None:
         if self._aims is None:
@@ -339,6 +332,13 @@ class Trainer:
         archive = self._archive.write(self.store, keys.archive(plan.epoch)) if self._archive else []
         written = write_checkpoint(self.store, plan.epoch, checkpoint)
         return [*archive, *written, *export_rllib(self.store, plan.epoch, self.algorithm)]
+
+
+def _trusted_aims(aims: tuple[int, ...] | None, potential: Potential | None) -> tuple[int, ...] | None:
+    """The places that judges chose; nowhere until what was learned from them, `potential`, is trusted."""
+    if aims is None or Shaper.of(potential, coef=1.0).active:
+        return aims
+    return (NOWHERE,) * len(aims)
 
 
 def make_planning(
