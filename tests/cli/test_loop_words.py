@@ -13,7 +13,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from questloop.cli import advice, loop, loop_words
+from questloop.cli import advice, called, loop, loop_words
 from questloop.cli.app import app
 from questloop.episodes.run import open_run
 from questloop.pipeline import loop as pipeline_loop
@@ -73,15 +73,15 @@ def test_what_comes_next_is_called_as_this_was(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(own), "demo"])
     advice.forget()
-    for known, called in (
+    for known, expected in (
         ("", ".venv/bin/questloop"),
         (other.parent, ".venv/bin/questloop"),
         (own.parent, "questloop"),
     ):
         monkeypatch.setenv("PATH", str(known))
-        assert advice.program() == called
-        assert loop_words.closing(load(flags={"store_url": "runs"}))[0].split()[1] == called
-        assert advice.complete("run `questloop verify`", app) == f"run `{called} verify`"
+        assert called.program() == expected
+        assert loop_words.closing(load(flags={"store_url": "runs"}))[0].split()[1] == expected
+        assert advice.complete("run `questloop verify`", app) == f"run `{expected} verify`"
 
 
 def test_the_hours_are_told_where_they_end_a_run(tmp_path, monkeypatch):

@@ -6,31 +6,18 @@ flag needs these again, and whoever runs `.venv/bin/questloop` needs its path.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
-import sys
 from typing import Any, TypeVar
 
 import typer.main
+
+from questloop.cli.called import program
 
 T = TypeVar("T")
 _COMMAND = re.compile(r"`((?:[A-Z_]+=\S+ )*)questloop ([a-z][^`]*)`")
 _named: dict[str, str] = {}
 """what the command line named, by its long option"""
-
-
-def program() -> str:
-    """`questloop`, or the path it was called by where the shell finds none or another one by that name."""
-    called = sys.argv[0]
-    if os.path.basename(called) != "questloop" or not os.path.exists(called):
-        return "questloop"
-    found = shutil.which("questloop")
-    if found and os.path.samefile(found, called):
-        return "questloop"
-    near = os.path.relpath(called)
-    return shlex.quote(os.path.abspath(called) if near.startswith(os.pardir) else near)
 
 
 def forget() -> None:

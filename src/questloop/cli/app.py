@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from questloop.cli import (
     advice,
@@ -25,6 +26,7 @@ from questloop.cli import (
     play,
     profile,
     states,
+    stopping,
     verify,
     video,
 )
@@ -33,8 +35,20 @@ from questloop.cli.narrowing import narrowed
 from questloop.errors import QuestloopError
 from questloop.local_files import of_the_disk
 
+
+class _Stoppable(TyperGroup):
+    """Says that Ctrl-C was taken; Typer ends without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Exit(stopping.say()) from None
+
+
 app = typer.Typer(
     name="questloop",
+    cls=_Stoppable,
     help="Game-playing agents that learn from AI judges, and judges that learn from outcomes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -51,6 +65,7 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version.")
     ] = False,
@@ -58,6 +73,8 @@ def root(
     """Game-playing agents that learn from AI judges, and judges that learn from outcomes."""
     from questloop.telemetry import logs
 
+    if context.invoked_subcommand not in stopping.LOOPS:
+        stopping.begun()
     advice.forget()
     logs.configure()
 
@@ -103,7 +120,8 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
-            narrowed(app, sys.argv[1:])()
+            with stopping.guarded():
+                narrowed(app, sys.argv[1:])()
         finally:
             sys.stdout.flush()  # what it goes to may be full
     except QuestloopError as error:

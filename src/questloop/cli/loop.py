@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from questloop.cli import advice
+from questloop.cli import advice, stopping
 from questloop.cli.loop_words import closing, dashboard_beside, opening
 from questloop.cli.options import (
     ConfigOption,
@@ -240,6 +240,7 @@ def _run(settings: Settings, epochs: int | None, as_json: bool, dashboard: bool)
             from questloop.pipeline.display import print_table
             from questloop.pipeline.loop import run_pipeline
         result = run_pipeline(settings, epochs)
+    stopping.begun()
     if as_json:
         document = {
             "rows": [row.to_json() for row in result.rows],

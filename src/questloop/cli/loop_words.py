@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from questloop.cli.advice import program
+from questloop.cli.called import program
 from questloop.errors import UnavailableError
 
 if TYPE_CHECKING:

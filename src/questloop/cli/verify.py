@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from questloop.cli.advice import program
+from questloop.cli.called import program
 from questloop.cli.options import ConfigOption, JsonOption, StoreOption, StorePlace, store_of
 
 if TYPE_CHECKING:
