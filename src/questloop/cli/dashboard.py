@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from questloop.cli.loop_words import said_when_slow
 from questloop.cli.options import ConfigOption, PortOption, StoreOption, StorePlace, loop_settings
 
 if TYPE_CHECKING:
@@ -37,20 +38,21 @@ def dashboard(
 
         questloop dashboard s3://questloop --host 0.0.0.0 --name quest.example.org
     """
-    from uvicorn import Config
+    with said_when_slow("loading the dashboard"):
+        from uvicorn import Config
 
-    from questloop.serving.background import Server, listen
-    from questloop.storage.store import open_existing_store
-    from questloop.web.app import LOOPBACK
-    from questloop.web.hub import build_dashboard
+        from questloop.serving.background import Server, listen
+        from questloop.storage.store import open_existing_store
+        from questloop.web.app import LOOPBACK
+        from questloop.web.hub import build_dashboard
 
-    settings = loop_settings(place, store, config)
-    app = build_dashboard(
-        open_existing_store(settings.store),
-        settings,
-        _fleet(settings) if fleet else None,
-        (*LOOPBACK, *(names or ())),
-    )
+        settings = loop_settings(place, store, config)
+        app = build_dashboard(
+            open_existing_store(settings.store),
+            settings,
+            _fleet(settings) if fleet else None,
+            (*LOOPBACK, *(names or ())),
+        )
     listener = listen(port, host)
     typer.echo(f"dashboard at http://{host}:{listener.getsockname()[1]} , Ctrl-C to end", err=True)
     Server(app, Config(app, log_level="warning", access_log=False)).run(sockets=[listener])

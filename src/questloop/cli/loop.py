@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from questloop.cli import advice, stopping
-from questloop.cli.loop_words import closing, dashboard_beside, opening
+from questloop.cli.loop_words import closing, dashboard_beside, opening, said_when_slow
 from questloop.cli.options import (
     ConfigOption,
     EpochOption,
@@ -188,24 +188,25 @@ def report(
         questloop report runs/demo
         questloop report runs/demo --tensorboard runs/tensorboard
     """
-    from questloop.report.report import write_report
-    from questloop.report.scalars import write_scalars
-    from questloop.storage.commit import committed_epochs
-    from questloop.storage.keys import Stage
-    from questloop.storage.store import open_existing_store
-    from questloop.telemetry.progress import progress_bar
+    with said_when_slow("reading the run and writing its report"):
+        from questloop.report.report import write_report
+        from questloop.report.scalars import write_scalars
+        from questloop.storage.commit import committed_epochs
+        from questloop.storage.keys import Stage
+        from questloop.storage.store import open_existing_store
+        from questloop.telemetry.progress import progress_bar
 
-    settings = loop_settings(place, store, config)
-    where = open_existing_store(settings.store)
-    if not committed_epochs(where, Stage.ROLLOUTS):
-        raise BadDataError(
-            f"store {where.url}: no epoch has been trained yet, so there is nothing to report; "
-            "run `questloop pipeline` on it first"
-        )
-    with progress_bar("report", "parts") as tell:
-        written = {"report": write_report(where, settings, tell, Path("report.html"))}
-    if tensorboard:
-        written["tensorboard"] = str(write_scalars(where, tensorboard))
+        settings = loop_settings(place, store, config)
+        where = open_existing_store(settings.store)
+        if not committed_epochs(where, Stage.ROLLOUTS):
+            raise BadDataError(
+                f"store {where.url}: no epoch has been trained yet, so there is nothing to report; "
+                "run `questloop pipeline` on it first"
+            )
+        with progress_bar("report", "parts") as tell:
+            written = {"report": write_report(where, settings, tell, Path("report.html"))}
+        if tensorboard:
+            written["tensorboard"] = str(write_scalars(where, tensorboard))
     print(json.dumps(written) if as_json else "\n".join(written.values()))
 
 

@@ -1,13 +1,16 @@
-"""What `questloop demo` and `pipeline` print first, before they load anything large, and last."""
+"""What commands print first, before they load anything large, and what `demo` and `pipeline` print last."""
 
 from __future__ import annotations
 
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import typer
 
 from questloop.cli.called import program
 from questloop.errors import UnavailableError
@@ -16,6 +19,23 @@ if TYPE_CHECKING:
     from questloop.settings import Settings
 
 DASHBOARD_PORT = 8500
+PATIENCE_S = 0.3
+"""How long a command may be silent."""
+
+
+@contextmanager
+def said_when_slow(line: str) -> Iterator[None]:
+    """Tell the person at the terminal what is done, unless it is done at once."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(PATIENCE_S, typer.echo, (line,), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def opening(settings: Settings, epochs: int | None, dashboard: bool) -> list[str]:

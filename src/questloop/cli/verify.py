@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from questloop.cli.called import program
+from questloop.cli.loop_words import said_when_slow
 from questloop.cli.options import ConfigOption, JsonOption, StoreOption, StorePlace, store_of
 
 if TYPE_CHECKING:
@@ -53,23 +54,24 @@ def verify(
 
         questloop verify runs/store --rewind 7 --repair
     """
-    from questloop import settings
-    from questloop.exit_codes import ExitCode
-    from questloop.storage.store import open_existing_store
+    with said_when_slow("checking every file of the store"):
+        from questloop import settings
+        from questloop.exit_codes import ExitCode
+        from questloop.storage.store import open_existing_store
 
-    changes = repair or rewind is not None
-    settled = settings.load(config, {"store_url": store_of(place, store)}).store
-    where = open_existing_store(settled, write=changes)
-    withdrawn, removed = [], None
-    if rewind is None and not repair:
-        found = _audit(where)
-    else:
-        with only_writer(where) as lease:
-            if rewind is not None:
-                withdrawn = _rewind(where, rewind, lease)
+        changes = repair or rewind is not None
+        settled = settings.load(config, {"store_url": store_of(place, store)}).store
+        where = open_existing_store(settled, write=changes)
+        withdrawn, removed = [], None
+        if rewind is None and not repair:
             found = _audit(where)
-            if repair:
-                removed = _repair(where, found)
+        else:
+            with only_writer(where) as lease:
+                if rewind is not None:
+                    withdrawn = _rewind(where, rewind, lease)
+                found = _audit(where)
+                if repair:
+                    removed = _repair(where, found)
     if as_json:
         done = {"withdrawn": withdrawn} if rewind is not None else {}
         print(json.dumps(found.to_json() | done | ({} if removed is None else {"removed": removed})))
