@@ -5,13 +5,15 @@
 An episode starts at a random point of the game's walkthrough. In half of the episodes the player follows
 the walkthrough for a random while and then wanders, in the others it wanders from the start: random
 directions held for a random while, some button presses. Segments, summaries, outcomes and observations are
-made by the same code as in the loop. Writes what `collect.py` writes.
+made by the same code as in the loop. Writes what `collect.py` writes, and `states.jsonl`: states of the play,
+scored by the rule-based judge of states, who reads the guide.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import multiprocessing
 import os
@@ -29,6 +31,7 @@ from questloop.episodes.segment import SEGMENT_FRAMES as SEGMENT_STEPS
 from questloop.episodes.spans import window_steps
 from questloop.game.actions import Action
 from questloop.game.emulator import Emulator
+from questloop.game.guide import Guide
 from questloop.game.input_script import Input, parse_inputs, steps
 from questloop.game.observation import Encoder
 from questloop.game.profile import Profile
@@ -36,8 +39,10 @@ from questloop.game.profiles import profile_for
 from questloop.game.rom import Rom
 from questloop.game.state import decode_all
 from questloop.game.state_file import SaveState
-from questloop.grpo.judge_data import OutcomeSegment
+from questloop.grpo.judge_data import JudgedState, OutcomeSegment
+from questloop.judges import quest
 from questloop.judges.compress import compress
+from questloop.judges.states import describe
 
 TOKEN_BUDGET = 350
 STEP_FRAMES = 4
@@ -46,6 +51,8 @@ LONGEST_FOLLOWED = 1500
 SEGMENTS = 12
 """of an episode, at most"""
 PICTURE_STEPS = 10
+STATE_STEPS = 150
+"""a segment gives a state every so many steps"""
 # UP DOWN LEFT RIGHT A B START NOP
 WANDERING = np.array([0.19, 0.19, 0.19, 0.19, 0.13, 0.07, 0.002, 0.038])
 HELD_STEPS = 6.0
@@ -85,22 +92,30 @@ def main() -> None:
     arguments = parser.parse_args()
     counts = range(arguments.processes)
     shares = [(arguments, range(first, arguments.episodes, arguments.processes)) for first in counts]
-    lines, features = [], []
+    lines, features, states = [], [], {}
     with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
         played = [one for share in pool.starmap(play_share, shares) for one in share]
     played.sort(key=lambda one: one[0].segment_id)  # the same whatever the number of processes
-    for segment, feature in played:
+    for segment, feature, seen in played:
         lines.append(json.dumps(dataclasses.asdict(segment)) + "\n")
         features.append(feature)
+        for state in seen:
+            states.setdefault(state.cell_id, json.dumps(dataclasses.asdict(state)) + "\n")
     followed = sum(json.loads(line)["outcome"] for line in lines)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "segments.jsonl").write_text("".join(lines), "utf-8")
+    (arguments.out / "states.jsonl").write_text("".join(states.values()), "utf-8")
     np.savez_compressed(arguments.out / "observations.npz", features=np.array(features, dtype=np.float32))
     print(f"{arguments.episodes} episodes, {len(lines)} segments, {followed} followed by a milestone")
+    print(f"{len(states)} states")
 
 
-def play_share(arguments: argparse.Namespace, numbers: range) -> list[tuple[OutcomeSegment, np.ndarray]]:
+def play_share(
+    arguments: argparse.Namespace, numbers: range
+) -> list[tuple[OutcomeSegment, np.ndarray, list[JudgedState]]]:
     """Play the episodes of one process."""
+    guide = profile_for(Rom.load(None)).guide
+    assert guide is not None
     return [
         (
             OutcomeSegment(
@@ -110,9 +125,17 @@ def play_share(arguments: argparse.Namespace, numbers: range) -> list[tuple[Outc
                 segment.outcome,
             ),
             segment.feature,
+            [scored(guide, segment.episode_id, line["state"]) for line in segment.states[::STATE_STEPS]],
         )
         for segment in segments(arguments.seed, numbers, arguments.segments)
     ]
+
+
+def scored(guide: Guide, episode_id: str, state: dict[str, Any]) -> JudgedState:
+    """What the rule-based judge of states says of a state; its id is its text's."""
+    text = describe(state)
+    score = quest.judge(guide.text, text)["overall"]
+    return JudgedState(hashlib.sha256(text.encode()).hexdigest()[:16], episode_id, text, float(score or 0))
 
 
 def segments(

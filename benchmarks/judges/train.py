@@ -3,9 +3,11 @@
     python benchmarks/judges/train.py --data build/judges --model build/smollm2 --seeds 0 1 2
 
 A seed's warm start and its GRPO learn from different episodes of `build/judges/train`, GRPO from the pairs
-there of which the model is not sure. Writes `build/judges/runs/seed_N/` with what the model says before,
-after the warm start and after GRPO about `build/judges/held_out`, each as soon as it is known. SIGTERM ends a
-phase early: its newest checkpoint is measured.
+there of which the model is not sure. Where states lie beside the segments, the warm start learns from them
+and from the places of the guide too, of which a tenth is held out. Writes `build/judges/runs/seed_N/` with
+what the model says before, after the warm start and after GRPO (`--grpo-steps 0`: none) about
+`build/judges/held_out`, each as soon as it is known. SIGTERM ends a phase early: its newest checkpoint is
+measured.
 """
 
 from __future__ import annotations
@@ -20,22 +22,46 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from common import HELD_OUT_PAIRS, VALIDATION_PAIRS, pairs_of, parts, read_segments
+from common import (
+    HELD_OUT_PAIRS,
+    VALIDATION_PAIRS,
+    VALIDATION_SHARE,
+    pairs_of,
+    parts,
+    places,
+    read_segments,
+    read_states,
+    the_guide,
+)
+from scipy.stats import spearmanr
 
 from questloop.exit_codes import ExitCode
 from questloop.grpo.arguments import parse
 from questloop.grpo.callbacks import StopRequest
 from questloop.grpo.checkpoints import newest_whole, write_json
 from questloop.grpo.data import Row
-from questloop.grpo.judge_data import LABELS, OutcomeSegment, Task, prompt, questions
+from questloop.grpo.judge_data import (
+    LABELS,
+    STATE_TASKS,
+    JudgedState,
+    OutcomeSegment,
+    Task,
+    prompt,
+    questions,
+    state_questions,
+)
 from questloop.grpo.judge_recipe import GRPO_STEPS, WARM_START_STEPS, judge_arguments
 from questloop.grpo.language_judge import LanguageJudge
 from questloop.grpo.preflight import check
 from questloop.grpo.train import main as train
 from questloop.grpo.warm_start import warm_start
+from questloop.judges.ahead import chosen_places
 
 WARM_START_PAIRS = 20_000
 GRPO_PAIRS = 4_000
+STATE_PAIRS = 10_000
+PLACE_DRAWS = 40
+"""questions about a place, each with one of the two tenths around its score"""
 SURE = 0.95
 """GRPO learns from pairs of which the right answer has less probability than this"""
 
@@ -75,6 +101,9 @@ class Run:
         self.held_out = read_segments(arguments.data / "held_out")
         self.pairs = pairs_of(self.held_out, HELD_OUT_PAIRS)
         self.validation = pairs_of(self.parts.validation, VALIDATION_PAIRS)
+        self.states: States | None = None
+        if (arguments.data / "train" / "states.jsonl").exists():
+            self.states = States(arguments.data, seed)
         self.said: dict[str, dict] = {}
         self.done = {"warm_start": 0, "grpo": 0}
 
@@ -85,12 +114,16 @@ class Run:
         taught = questions(
             self.parts.warm_start, (Task.PAIR, Task.MILESTONE), WARM_START_PAIRS, random.Random(self.seed)
         )
+        if self.states is not None:
+            taught += self.states.questions(random.Random(self.seed))
         adapter, whole = warm_start_alone(self.command(write(taught, self.work / "warm_start")))
         self.done["warm_start"] = last_step(trained / "warm_start")
         self.keep("warm_start", adapter)
         copy(trained / "warm_start" / "metrics.jsonl", self.out / "warm_start_metrics.jsonl")
         if not whole:
             raise SystemExit(ExitCode.PREEMPTED)
+        if not self.steps["grpo"]:
+            return
 
         unsure = self.unsure(adapter)
         print(f"seed {self.seed}: GRPO learns from {len(unsure)} pairs", flush=True)
@@ -132,11 +165,13 @@ class Run:
             preferences = judge.preferences(texts(self.pairs))
             milestone, share = judge.probabilities(singles, LABELS[Task.MILESTONE])
             validation = judge.preferences(texts(self.validation))
+            states = {} if self.states is None else self.states.measure(judge)
         self.said[moment] = {
             "preferences": [round(float(p), 5) for p in preferences],
             "milestone": [float(f"{p:.4g}") for p in milestone[:, 0]],
             "format_share": round(float(share.mean()), 4),
             "validation": round(float((validation > 0.5).mean()), 4),
+            **states,
         }
         document = {
             "seed": self.seed,
@@ -154,7 +189,61 @@ class Run:
             for name in ("adapter_model.safetensors", "adapter_config.json"):
                 copy(adapter / name, self.out / moment / name)
         write_json(self.out / "judge.json", document)
-        print(f"seed {self.seed}: {moment} {(preferences > 0.5).mean():.3f}", flush=True)
+        shown = {name: value for name, value in states.items() if name != "places"}
+        print(f"seed {self.seed}: {moment} {(preferences > 0.5).mean():.3f} {shown}", flush=True)
+
+
+class States:
+    """States that a judge learns from and is measured by, with what the rule-based judge says of them."""
+
+    def __init__(self, data: Path, seed: int) -> None:
+        self.guide = the_guide()
+        self.places = places(self.guide)
+        order = random.Random(seed).sample(self.places, len(self.places))
+        count = round(VALIDATION_SHARE * len(order))
+        self.places_held_out, self.places_taught = order[:count], order[count:]
+        self.taught = read_states(data / "train")
+        known = {state.cell_id for state in self.taught}
+        self.held_out = [state for state in read_states(data / "held_out") if state.cell_id not in known]
+
+    def questions(self, rng: random.Random) -> list[Row]:
+        """What is taught: states of the play, places again and again, and pairs of either."""
+        rows = state_questions(self.taught, STATE_TASKS, STATE_PAIRS, rng)
+        rows += state_questions(self.places_taught, (Task.NEARER,), STATE_PAIRS, rng)
+        rows += state_questions(self.places_taught * PLACE_DRAWS, (Task.FAR,), 0, rng)
+        rng.shuffle(rows)
+        return rows
+
+    def measure(self, judge: LanguageJudge) -> dict[str, object]:
+        """Of what was held out: rank correlation with the rule-based judge, pairs ordered as it does. Of all
+        stages of the quest: the places chosen, and how many are its own."""
+        tenths = self._tenths(judge, self.held_out)
+        of_places = dict(
+            zip((state.cell_id for state in self.places), self._tenths(judge, self.places), strict=True)
+        )
+        rules = chosen_places(self.guide, {state.cell_id: state.score for state in self.places})
+        chosen = chosen_places(self.guide, of_places)
+        unseen = [of_places[state.cell_id] for state in self.places_held_out]
+        pairs = state_questions(self.held_out, (Task.NEARER,), HELD_OUT_PAIRS, random.Random(0))
+        p, _ = judge.probabilities([row["prompt"] for row in pairs], LABELS[Task.NEARER])
+        right = [(p[n, 0] > 0.5) == (row["answer"] == "A") for n, row in enumerate(pairs)]
+        return {
+            "far": _rank(tenths, self.held_out),
+            "far_places": _rank(unseen, self.places_held_out),
+            "nearer": round(sum(map(bool, right)) / len(right), 4),
+            "chosen": f"{sum(a == b for a, b in zip(chosen, rules, strict=True))} of {len(rules)}",
+            "places": [self.guide.names.get(place, "") for place in chosen],
+        }
+
+    @staticmethod
+    def _tenths(judge: LanguageJudge, states: Sequence[JudgedState]) -> list[float]:
+        p, _ = judge.probabilities([prompt(Task.FAR, state.text) for state in states], LABELS[Task.FAR])
+        middles = [number + 0.5 for number in range(p.shape[1])]
+        return [float(row @ middles) / p.shape[1] for row in p]
+
+
+def _rank(said: Sequence[float], states: Sequence[JudgedState]) -> float:
+    return round(float(spearmanr(said, [state.score for state in states]).statistic), 4)
 
 
 class Asked:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from questloop.env.world import World
 from questloop.game.guide import Guide
 from questloop.judges.ahead import choices
-from questloop.pipeline import stages
+from questloop.llm.client import ChatClient
+from questloop.pipeline import judging, stages
 from questloop.reward_model import train
 from questloop.rewards.aims import AIM_SIZE, Aims
+from questloop.serving.trained_judge import MODEL
+from questloop.settings import LLMSettings
+
+SMALL_JUDGE = os.environ.get("SMALL_JUDGE", "http://127.0.0.1:8100/v1")
+"""where `judge serve --model smollm2` or `benchmarks/judges/serve_torch.py` answers"""
+
+T = TypeVar("T")
 
 
 class Variant(StrEnum):
@@ -31,6 +40,8 @@ class Variant(StrEnum):
     """The aims' potential is paid, and the policy neither sees the aims nor begins by following them."""
     UNLED = "unled"
     """The policy sees the aims and does not begin by following them."""
+    SMALL = "small"
+    """A small language model judges, at `SMALL_JUDGE`; the planner stays what it is."""
 
 
 def vary(variant: Variant, world: World, seed: int) -> World:
@@ -49,6 +60,8 @@ def vary(variant: Variant, world: World, seed: int) -> World:
             return replace(world, lead=None)
         case Variant.UNLED:
             return replace(world, lead=None)
+        case Variant.SMALL:
+            judging.with_judges = partial(_by_small_model, judging.with_judges)
     return world
 
 
@@ -67,6 +80,14 @@ def _astray(choose: Callable[..., Any], seed: int, guide: Guide, scores: Mapping
         known = {ids[to]: scores[ids[at]] for at, to in enumerate(order) if ids[at] in scores}
         dealt |= known
     return choose(guide, dealt)
+
+
+def _by_small_model(
+    with_judges: Callable[..., T], settings: LLMSettings, ask: Callable[[ChatClient], Any]
+) -> T:
+    models = dict.fromkeys(("llm_model_state", "llm_model_puzzle", "llm_model_vision"), MODEL)
+    own = {"llm_endpoint": SMALL_JUDGE, "llm_images": False, "llm_timeout_s": 600.0, **models}
+    return with_judges(settings.model_copy(update=own), ask)
 
 
 def _of_segments(learn: Callable[..., Any], segments: Any, **rest: Any) -> Any:

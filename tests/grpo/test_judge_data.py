@@ -18,6 +18,7 @@ from questloop.grpo.judge_data import (
     build,
     sample_pairs,
     split_by_episode,
+    state_questions,
 )
 from questloop.grpo.rewards import BUILTIN_REWARDS
 
@@ -54,12 +55,21 @@ def test_questions_about_states_follow_their_scores_and_the_split_of_their_episo
             assert row["answer"] == ("A" if a > b else "B")
         for row in rows:
             if row["task"] == Task.FAR:
-                assert row["answer"] == str(int(10 * score[row["segments"][0]]))
+                assert abs(int(row["answer"]) + 0.5 - 10 * score[row["segments"][0]]) < 1
                 assert row["labels"] == list("0123456789")
     assert dataset.about["states"] == {
         "train": len({s.cell_id for s in states() if s.episode_id in trained}),
         "held_out": len({s.cell_id for s in states() if s.episode_id in tested}),
     }
+
+
+def test_how_far_a_state_is_is_taught_finer_than_tenths():
+    for score in (0.0, 0.03, 0.26, 0.5, 0.777, 0.95, 1.0):
+        same = [replace(states()[0], score=score)] * 2000
+        rows = state_questions(same, (Task.FAR,), 0, random.Random(0))
+        mean = sum(int(row["answer"]) + 0.5 for row in rows) / 20000
+        assert abs(mean - min(max(score, 0.05), 0.95)) < 0.005
+        assert {int(row["answer"]) for row in rows} <= set(range(10))
 
 
 def test_questions_about_states_alone_need_no_segments():

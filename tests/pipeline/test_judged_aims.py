@@ -6,7 +6,7 @@ from questloop.episodes.jsonl import to_jsonl
 from questloop.game.guide import NOWHERE, bundled_guide
 from questloop.judges.ahead import choices, waypoints
 from questloop.judges.cells import CellScore
-from questloop.pipeline.judging import _ahead
+from questloop.pipeline.judging import STAGES_AHEAD, _ahead
 from questloop.pipeline.stages import judged_aims
 from questloop.settings import Settings
 from questloop.storage import keys
@@ -22,9 +22,9 @@ def asked(**values):
     return {text.cell_id: text.compared for text in _ahead(GUIDE, SEEN, Settings(**values))}
 
 
-def test_places_are_asked_about_at_the_stages_that_the_run_has_come_to():
+def test_places_are_asked_about_at_the_stages_that_the_run_has_come_to_and_the_next_ones():
     route = {waypoint.cell_id for waypoint in waypoints(GUIDE)}
-    places = {choice.cell_id for choice in choices(GUIDE, 3)}
+    places = {choice.cell_id for choice in choices(GUIDE, 3 + STAGES_AHEAD)}
     assert asked(aims="guide").keys() == asked(aims="judges", hint_interval=9).keys() == route
     assert asked(aims="judges").keys() == route | places
 

@@ -27,6 +27,9 @@ from questloop.storage.store import Store
 
 T = TypeVar("T")
 
+STAGES_AHEAD = 4
+"""of the quest, beyond the one that a run has come to: agents go on while no judge is asked"""
+
 
 def judge_epoch(
     settings: Settings,
@@ -66,11 +69,11 @@ def judge_epoch(
 
 def _ahead(guide: Guide, seen: Sequence[GameCell], settings: Settings) -> list[CellText]:
     """States that nobody has played yet and judges are asked about: the way through the quest, and, where
-    judges say where to go, every place at the stages that the run has come to."""
+    judges say where to go, every place at the stages that the run has come to and at the next ones."""
     ahead = dict.fromkeys(waypoints(guide), True)
     if aims_in_force(settings.exploration, guide) is AimsOf.JUDGES:
         stage = max(guide.stage(cell.state.get("milestones", ())) for cell in seen)
-        ahead = dict.fromkeys(choices(guide, stage + 1), False) | ahead
+        ahead = dict.fromkeys(choices(guide, stage + 1 + STAGES_AHEAD), False) | ahead
     return [CellText.ahead(waypoint, compared) for waypoint, compared in ahead.items()]
 
 
