@@ -9,8 +9,8 @@ GUIDE = bundled_guide("mossgrove")
 def test_aims_stand_in_the_order_of_the_guide_with_their_share_of_each_epoch():
     played = {0: {"aims": {"sword_1": 0.25, "met_elder": 0.75}}, 1: {"aims": {"met_elder": 1.0}}}
     assert page_data.aims(played, GUIDE) == [
-        ("Hear the elder", ["75.0%", "100.0%"]),
-        ("Take the twig blade", ["25.0%", "–"]),
+        ("Hear the elder", None, ["75.0%", "100.0%"]),
+        ("Take the twig blade", None, ["25.0%", "–"]),
     ]
 
 
@@ -20,14 +20,14 @@ def test_where_judges_sent_agents_stands_beside_the_aim():
         0: {"aims": {"met_elder": 1.0}, "judged_aims": {}},
         1: {"aims": {"met_elder": 0.5, "sword_1": 0.5}, "judged_aims": judged},
     }
-    assert [what for what, _ in page_data.aims(played, GUIDE)] == [
-        "Hear the elder (judges: Waking meadow)",
-        "Take the twig blade (judges: nowhere yet)",
+    assert [row[:2] for row in page_data.aims(played, GUIDE)] == [
+        ("Hear the elder", "Waking meadow"),
+        ("Take the twig blade", "not asked yet"),
     ]
 
 
 def test_a_run_without_aims_has_no_table_and_an_older_epoch_an_empty_column():
     assert page_data.aims({0: {}, 1: {"aims": None}}, GUIDE) == []
     assert page_data.aims({0: {}, 1: {"aims": {"met_elder": 1.0}}}, GUIDE) == [
-        ("Hear the elder", ["–", "100.0%"])
+        ("Hear the elder", None, ["–", "100.0%"])
     ]

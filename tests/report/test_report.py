@@ -49,7 +49,7 @@ def test_parts_are_those_of_the_run_not_of_who_asks(run):
     note_session(store, settings.load(None, {"store_url": store.url, "planner": True, "aims": False}), 1)
     page = render(store, chosen)
     assert "planner on<" in page
-    assert "aims of the guide off<" in page
+    assert "led to the next aim off<" in page
 
 
 def test_a_run_in_one_file(run):

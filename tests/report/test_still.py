@@ -9,7 +9,7 @@ from rich.console import Console
 
 from questloop.cli.loop import _print_still
 from questloop.game.recording import write_film
-from questloop.report.still import COLUMNS, ROWS, still
+from questloop.report.still import COLUMNS, ROWS, poster, still
 from questloop.settings import load
 from questloop.storage.store import open_store
 
@@ -40,3 +40,9 @@ def test_a_film_that_cannot_be_read_ends_no_run(tmp_path, monkeypatch, reader):
     drawn = StringIO()
     _print_still(Console(file=drawn, width=80), settings, "film.mp4")
     assert not drawn.getvalue()
+    assert poster(b"no film") is None
+
+
+def test_a_page_shows_the_first_picture_of_a_film_before_it_plays(tmp_path):
+    write_film(tmp_path / "film.mp4", [np.zeros((164, 160, 3), np.uint8)], fps=10)
+    assert (poster((tmp_path / "film.mp4").read_bytes()) or b"").startswith(b"\x89PNG")

@@ -1,7 +1,11 @@
+import re
+
 import pytest
 
 from questloop.episodes.segment import EpisodeOutcome
-from questloop.report.words import OUTCOMES, group_title, part_title, setting_title
+from questloop.fleet.models import Job
+from questloop.report import words
+from questloop.report.words import OUTCOMES, group_title, job_title, part_title, setting_title
 from questloop.rewards.total import Rewards
 from questloop.settings import GROUPS, RewardSettings
 
@@ -32,3 +36,20 @@ def test_what_has_no_title_is_still_said():
 
 def test_every_end_of_an_episode_has_words():
     assert set(OUTCOMES) == set(EpisodeOutcome)
+
+
+def test_figures_of_judges_and_models_are_said_in_words_that_a_newcomer_reads():
+    """Where a name of statistics stands, it stands in brackets, behind what it says."""
+    told = [*words.JUDGE_COLUMNS.values(), *words.CHARTS.values(), *words.MODEL.values()]
+    for figure in told:
+        bare = re.sub(r"\(.*?\)", "", figure.title)
+        for jargon in ("tau", "alpha", "Brier", "drift", "calibration", "held-out", "invalid", "correlation"):
+            assert jargon not in bare, figure.title
+    assert all(chart.hint for chart in words.CHARTS.values())
+    assert words.unknown("tau", 1, "none").startswith("The judges' foresight (tau) is not known for epoch 1")
+
+
+def test_every_field_of_a_job_has_a_title_in_words():
+    for column in Job.__table__.columns:
+        assert "_" not in job_title(column.key)
+    assert set(words.JOBS) <= {column.key for column in Job.__table__.columns}

@@ -203,7 +203,8 @@ def test_a_takeovers_plans_stand_beside_what_became_of_them(pages):
 
 def test_the_judges_page_has_curves_and_the_reward_models_figures(pages):
     text = pages.get("/judges").text
-    assert "accuracy against the judges" in text
+    assert "agrees with the judges" in text
+    assert "1: milestones follow high scores; 0: chance" in text
     assert "rule-based-vision" in text
     assert "<svg" in text
 

@@ -1,7 +1,7 @@
 import pytest
 
 from questloop.settings import load
-from questloop.web.names import Names, episode_title
+from questloop.web.names import Names, commands, episode_title
 
 
 @pytest.fixture(scope="module")
@@ -30,3 +30,8 @@ def test_a_place_and_a_milestone_have_titles(names):
 def test_an_episode_is_short_whatever_its_run_is_called():
     for run in ("r1", "a-run-of-many-words"):
         assert episode_title(f"{run}-e0011-s014-00033") == "epoch 11, agent 14, episode 33"
+
+
+def test_commands_in_a_text_are_code_and_the_rest_is_only_text():
+    assert commands("run `questloop fleet up` <now>") == "run <code>questloop fleet up</code> &lt;now&gt;"
+    assert commands("`<b>`") == "<code>&lt;b&gt;</code>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,9 +90,7 @@ def show(place: JobPlace = None, job: JobOption = None, as_json: JsonOption = Fa
         values["events"] = [columns(event) for event in events]
         print(json.dumps(values))
         return
-    for name, value in job_values(found).items():
-        if value not in (None, {}, []):
-            print(f"{name:20} {plain(str(value))}")
+    _show_job(job_values(found))
     if attempts:
         _show_attempts(attempts)
     _show_events(events)
@@ -174,9 +173,32 @@ def top(
             live.update(_overview(db), refresh=True)
 
 
+def _show_job(values: dict[str, Any]) -> None:
+    from questloop.report.words import job_title
+
+    asked = {name: value for name, value in values.items() if value or (value == 0 and name not in _WISHES)}
+    width = max(len(job_title(name)) for name in asked)
+    for name, value in asked.items():
+        print(f"{job_title(name):{width}}  {plain(_in_words(name, value))}")
+
+
+_WISHES = ("memory_mb", "shared", "retry_errors")  # a job without one need not be told of it
+
+
+def _in_words(name: str, value: Any) -> str:
+    if name.endswith(("_at", "_since")):
+        return str(value)[:19].replace("T", " ")
+    if value is True:
+        return "yes"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={each}" for key, each in value.items())
+    return shlex.join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _show_attempts(attempts: list[Attempt]) -> None:
+    print("\nattempts: where it ran, and how each ended (times in UTC)")
     table(
-        ("attempt", "machine", "claimed", "ended", "ending", "reason", "exit"),
+        ("attempt", "machine", "began", "ended", "how", "why", "exit code"),
         [
             (
                 str(item.id),
@@ -193,8 +215,9 @@ def _show_attempts(attempts: list[Attempt]) -> None:
 
 
 def _show_events(events: list[JobEvent]) -> None:
+    print("\nwhat happened (times in UTC)")
     table(
-        ("at", "from", "to", "reason", "detail"),
+        ("at", "was", "became", "why", "in detail"),
         [
             (
                 f"{item.at:%H:%M:%S}",

@@ -11,6 +11,7 @@ from questloop.report.book import RunBook
 from questloop.report.curves import CURVES, boundaries, series
 from questloop.report.page_data import Played, reading_in_use
 from questloop.report.plots import Line, line_plot, reliability_plot
+from questloop.report.words import CHARTS, Words
 from questloop.storage.keys import Stage
 
 LEARNING = ("return_per_1000_steps", "unique_rooms_per_episode", "entropy")
@@ -29,46 +30,46 @@ def learning_curves(played: Played) -> list[tuple[str, Markup]]:
     ]
 
 
-def model_charts(book: RunBook) -> list[tuple[str, Markup]]:
-    """Titles and plots over epochs; one without a point is left out."""
+def model_charts(book: RunBook) -> list[tuple[Words, Markup]]:
+    """What they show, and plots over epochs; one without a point is left out."""
     learned = {epoch: book.info(epoch, Stage.REWARD_MODEL) for epoch in book.epochs(Stage.REWARD_MODEL)}
     judged = {epoch: book.info(epoch, Stage.EVALUATE) for epoch in book.epochs(Stage.EVALUATE)}
     wanted = [
         (
-            "Reward model, share of held-out pairs ordered rightly",
+            "right",
             [
-                _accuracy("as the judges do", learned, "judges"),
-                _accuracy("as what followed", learned, "gold"),
-                _accuracy("as the judges do, cells", learned, "cells"),
-                _accuracy("as milestones of an episode", learned, "trust"),
+                _accuracy("as judges scored segments", learned, "judges"),
+                _accuracy("as milestones followed", learned, "gold"),
+                _accuracy("as judges scored places", learned, "cells"),
+                _accuracy("before and after a milestone", learned, "trust"),
             ],
         ),
         (
-            "Judges, agreement",
+            "agreement",
             [
-                _series("alpha, between judges", judged, lambda info: info["alpha"]),
-                _series("tau, with what followed", judged, lambda info: info["tau"]["tau"]),
+                _series("judges agree (alpha)", judged, lambda info: info["alpha"]),
+                _series("scores foresee milestones (tau)", judged, lambda info: info["tau"]["tau"]),
             ],
         ),
         (
-            "Potential along the walkthrough",
+            "walkthrough",
             [
-                _along_walkthrough("rank correlation with time", learned, "spearman"),
+                _along_walkthrough("rises with time", learned, "spearman"),
                 _along_walkthrough("largest fall on entering a room", learned, "largest_fall"),
             ],
         ),
         (
-            "Drift of the reward model since the epoch before",
-            [_series("drift", learned, lambda info: info["drift"])],
+            "drift",
+            [_series("change", learned, lambda info: info["drift"])],
         ),
         (
-            "Weight of the reward model in training",
-            [_series("weight of shaping", book.played(), lambda info: info["shaping_weight"])],
+            "weight",
+            [_series("weight", book.played(), lambda info: info["shaping_weight"])],
         ),
     ]
     return [
-        (title, line_plot(title, lines, "epoch", whole=True))
-        for title, lines in wanted
+        (CHARTS[name], line_plot(CHARTS[name].title, lines, "epoch", whole=True))
+        for name, lines in wanted
         if any(y is not None for line in lines for y in line.y)
     ]
 
@@ -77,7 +78,7 @@ def calibration(info: Mapping[str, Any]) -> Markup:
     """A reward model's predicted against observed preferences; `info` is its commit's."""
     bins = [item for item in reading_in_use(info)["calibration"] if item["comparisons"]]
     points = [(item["predicted"], item["observed"], item["comparisons"]) for item in bins]
-    return reliability_plot("Calibration", points, "predicted preference, against observed")
+    return reliability_plot(CHARTS["calibration"].title, points, "how sure the model was")
 
 
 def _series(label: str, infos: Mapping[int, Any], read: Callable[[Any], float | None]) -> Line:

@@ -20,6 +20,7 @@ from questloop.game.profile import Profile
 from questloop.judges.scores import SegmentScores, read_scores
 from questloop.report import images
 from questloop.report.images import Room
+from questloop.report.words import MODEL
 from questloop.storage.store import Store
 
 Played = Mapping[int, Mapping[str, Any]]
@@ -144,10 +145,10 @@ def milestones(played: Played) -> list[tuple[str, list[int]]]:
     return [(name, [info["milestones"].get(name, 0) for info in played.values()]) for name in names]
 
 
-def aims(played: Mapping[int, dict[str, Any]], guide: Guide) -> list[tuple[str, list[str]]]:
+def aims(played: Mapping[int, dict[str, Any]], guide: Guide) -> list[tuple[str, str | None, list[str]]]:
     """What the guide says to do next, and the share of each epoch's steps with that aim before them.
 
-    Where judges said where to go, the place that they last chose stands beside it.
+    Between them stands the place to which judges last sent agents; None in a run where they were not asked.
     """
     shares = [info.get("aims") for info in played.values()]
     if not any(shares):
@@ -157,12 +158,10 @@ def aims(played: Mapping[int, dict[str, Any]], guide: Guide) -> list[tuple[str, 
     rows = []
     for aim in guide.aims:
         row = [each.get(aim.key, 0.0) if each else 0.0 for each in shares]
-        what = aim.what
-        if judged:
-            room = judged[-1].get(aim.key)
-            what += f" (judges: {names.get(room, room) if room else 'nowhere yet'})"
+        room = judged[-1].get(aim.key) if judged else None
+        sent = (names.get(room, room) if room else "not asked yet") if judged else None
         if any(row):
-            rows.append((what, [f"{share:.1%}" if share else "–" for share in row]))
+            rows.append((aim.what, sent, [f"{share:.1%}" if share else "–" for share in row]))
     return rows
 
 
@@ -250,60 +249,56 @@ def judges(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     """What each judge of a pass did; `summary` is its commit's."""
     return [
         {
-            "name": name,
+            "judge": name,
             "model": judge["model"],
             "votes": f"{judge['votes']:,}",
-            "invalid": f"{judge['votes'] - judge['valid']:,}",
+            "invalid": _with_reasons(judge["votes"] - judge["valid"], judge.get("invalid") or {}),
             "mean": number(judge["mean_overall"]),
-            "spread": "deterministic" if judge["deterministic"] else number(judge["mean_spread"]),
+            "spread": "always the same" if judge["deterministic"] else number(judge["mean_spread"]),
             "tau": number(judge["tau"].get("tau")),
+            "followed": f"{judge['tau']['positive']} of {judge['tau']['n']}"
+            if judge["tau"].get("n")
+            else "–",
             "latency": f"{1000 * judge['latency_s']['p50']:.0f} ms" if judge["latency_s"] else "–",
         }
         for name, judge in summary["judges"].items()
     ]
 
 
-def reward_model(info: Mapping[str, Any], title: Callable[[str], str] = str) -> list[tuple[str, str]]:
-    """Names and values of what is known of a reward model.
+def _with_reasons(count: int, reasons: Mapping[str, int]) -> str:
+    told = ", ".join(f"{reason.replace('_', ' ')} {times}" for reason, times in reasons.items())
+    return f"{count:,} ({told})" if told else f"{count:,}"
+
+
+def reward_model(info: Mapping[str, Any], title: Callable[[str], str] = str) -> list[tuple[str, str, str]]:
+    """Names, hints and values of what is known of a reward model.
 
     `info` is its commit's, `title` names milestones by their keys.
     """
     reading = reading_in_use(info)
-    return [
-        ("reading in use", str(info["reading"])),
-        ("accuracy against the judges", with_interval(reading["judges"])),
-        ("accuracy against what followed", with_interval(reading["gold"])),
-        *((("accuracy at cells", with_interval(reading["cells"])),) if reading.get("cells") else ()),
-        *_trust(reading.get("trust"), title),
-        *_along_walkthrough(info.get("walkthrough")),
-        *(
-            (f"the other reading, {name}", with_interval(other["judges"]))
-            for name, other in info["readings"].items()
-            if name != info["reading"]
-        ),
-        ("Brier score", number(reading["brier"])),
-        ("length-only classifier", number(info["length_only"])),
-        ("drift since the epoch before", number(info["drift"])),
-        ("segments, cells, episodes", f"{info['segments']}, {info.get('cells', 0)}, {info['episodes']}"),
-        ("pairs learned from, held out", f"{info['learned']:,}, {info['held_out']:,}"),
-    ]
-
-
-def _along_walkthrough(found: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """Empty for a game without a walkthrough, or an epoch of a version that measured nothing along it."""
-    if found is None:
-        return
-    yield "rank correlation with time along the walkthrough", number(found["spearman"])
-    yield "largest fall there on entering a room, deviations", number(found["largest_fall"])
-
-
-def _trust(trust: Mapping[str, Any] | None, title: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    """Empty for a reward model of a version that measured none."""
-    if trust is None:
-        return
-    yield f"states before and after a milestone, {trust['episodes']} episodes", with_interval(trust)
-    for name, share in trust["milestones"].items():
-        yield f"the same around: {title(name)}", number(share)
+    trust, walkthrough = reading.get("trust"), info.get("walkthrough")
+    values = {
+        "reading": str(info["reading"]),
+        "judges": with_interval(reading["judges"]),
+        "gold": with_interval(reading["gold"]),
+        "cells": with_interval(reading["cells"]) if reading.get("cells") else None,
+        "trust": with_interval(trust) if trust else None,  # none of a version that measured it not
+        "spearman": number(walkthrough["spearman"]) if walkthrough else None,
+        "largest_fall": number(walkthrough["largest_fall"]) if walkthrough else None,
+        "brier": number(reading["brier"]),
+        "length_only": number(info["length_only"]),
+        "drift": number(info["drift"]),
+        "learned_from": f"{info['segments']}, {info.get('cells', 0)}, {info['episodes']}",
+        "pairs": f"{info['learned']:,}, {info['held_out']:,}",
+    }
+    rows = []
+    for name, value in values.items():
+        if value is None:
+            continue
+        rows.append((*MODEL[name], value))
+        if name == "trust" and trust:
+            rows += [(f"… “{title(key)}”", "", number(share)) for key, share in trust["milestones"].items()]
+    return rows
 
 
 def frames(view: SegmentView) -> list[tuple[int, bytes]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 360, 200
-LEFT, RIGHT, TOP, BOTTOM = 42, 10, 10, 36
+LEFT, RIGHT, TOP, BOTTOM = 42, 10, 18, 36
 MOST_POINTS = 240
 SMOOTHED_FROM = 12
 """A line of so many points is drawn as the mean of five neighbours, over the points themselves, faint."""
@@ -112,7 +112,7 @@ class _Frame:
                 f'<line class="boundary" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
             )
             if len(boundaries) <= NAMED_BOUNDARIES:
-                parts.append(f'<text x="{x + 3:.1f}" y="{TOP + 9}">epoch {number}</text>')
+                parts.append(f'<text x="{x:.1f}" y="{TOP - 6}" text-anchor="middle">epoch {number}</text>')
         return parts
 
     def diagonal(self) -> str:

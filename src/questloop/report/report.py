@@ -19,7 +19,8 @@ from questloop.errors import UnavailableError
 from questloop.game.profile import Profile
 from questloop.game.profiles import profile_in_force
 from questloop.local_files import write_file
-from questloop.report import charts, page_data, summary, table
+from questloop.report import charts, page_data, summary, table, words
+from questloop.report.still import poster
 from questloop.settings import Settings
 from questloop.storage import keys
 from questloop.storage.commit import committed_epochs, read_commit
@@ -31,14 +32,14 @@ REPORT_KEY = f"{MODELS}/pipeline/report.html"
 MOST_FILM_BYTES = 4_000_000
 """A larger film is linked, not put into the page."""
 PARTS = {
-    "RND_COEF": "RND curiosity",
-    "SHAPING_COEF": "AI-feedback shaping",
-    "ARCHIVE_FRACTION": "archive restarts",
-    "AWR_TOP_K": "AWR",
-    "SIL_COEF": "SIL",
-    "CURRICULUM": "curriculum",
+    "RND_COEF": "curiosity (RND)",
+    "SHAPING_COEF": "judges' feedback (shaping)",
+    "ARCHIVE_FRACTION": "starts from the archive",
+    "AWR_TOP_K": "learning from the best episodes (AWR)",
+    "SIL_COEF": "learning from own successes (SIL)",
+    "CURRICULUM": "harder starts over time (curriculum)",
     "PLANNER": "planner",
-    "AIMS": "aims of the guide",
+    "AIMS": "led to the next aim",
     "HINT_INTERVAL": "hints",
 }
 """Parts of the agent by the setting that 0 or off switches off."""
@@ -106,6 +107,8 @@ def render(store: Store, settings: Settings, tell: Tell = lambda done, total: No
         planner=page_data.planner(played),
         takeovers=_takeovers(store, set(epochs) - gone),
         judges=page_data.judges(_info(store, judged[-1], Stage.EVALUATE)) if judged else [],
+        judged=judged[-1] if judged else None,
+        words=words,
         unknown=_info(store, judged[-1], Stage.EVALUATE).get("unknown", {}) if judged else {},
         segments=best_and_worst,
         calibration=charts.calibration(model) if model else None,
@@ -126,11 +129,11 @@ def _tiles(rows: list[table.Row], milestones: list[tuple[str, list[int]]]) -> li
         (table.text("milestones_per_episode", last), "milestones per episode", start),
         (str(last.unique_rooms), "rooms in the last epoch", f"{first.unique_rooms} in epoch {first.epoch}"),
         (f"{reached} of {len(milestones)}", "milestones", "reached by an episode of the run"),
-        (table.text("judge_agreement", last), "judges' agreement", "Krippendorff's alpha; 1 is perfect"),
+        (table.text("judge_agreement", last), "judges' agreement", "alpha; 1 is perfect, 0 is chance"),
         (
             table.text("reward_model_accuracy", last),
-            "reward model",
-            "held-out pairs ordered as the judges do",
+            "reward model agrees with judges",
+            "of pairs it did not learn from; 50% is chance",
         ),
         (table.text("steps_per_second", last), "steps per second", "playing and learning"),
     ]
@@ -146,7 +149,14 @@ def _film(store: Store) -> dict[str, Any] | None:
     epoch, key = max(best.items())
     if entries[key] > MOST_FILM_BYTES:
         return {"epoch": epoch, "where": f"../../{key}", "data": None}
-    return {"epoch": epoch, "where": None, "data": base64.b64encode(store.get(key)).decode()}
+    film = store.get(key)
+    first = poster(film)  # a phone shows none before it plays
+    return {
+        "epoch": epoch,
+        "where": None,
+        "data": base64.b64encode(film).decode(),
+        "still": base64.b64encode(first).decode() if first else None,
+    }
 
 
 def _takeovers(store: Store, epochs: set[int]) -> list[dict[str, Any]]:

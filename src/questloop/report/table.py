@@ -51,13 +51,15 @@ FIGURES = {
     "milestones_per_episode": Heading("milestones per episode", "mean of the episodes played"),
     "milestones": Heading("different milestones", "reached by any episode"),
     "unique_rooms": Heading("different rooms", "entered by any episode"),
-    "return_mean": Heading("return per episode", "mean of those that ended, unshaped"),
-    "return_per_1000_steps": Heading("reward per 1,000 steps", "unshaped"),
-    "shaping_weight": Heading("weight of shaping", "by the reward model of the epochs before"),
-    "judge_agreement": Heading("judges' agreement (alpha)", "Krippendorff's; 1 is perfect, 0 chance"),
-    "judge_tau": Heading("judges' foresight (tau)", "of their score with whether a milestone followed"),
-    "reward_model_accuracy": Heading("reward model agrees with judges", "held-out pairs", share=True),
-    "trust": Heading("reward model orders milestones", "states before and after one", share=True),
+    "return_mean": Heading("return per episode", "the game's reward alone, mean"),
+    "return_per_1000_steps": Heading("reward per 1,000 steps", "the game's alone"),
+    "shaping_weight": Heading("weight of shaping", "how much the reward model counted, from 0 to 1"),
+    "judge_agreement": Heading("judges' agreement (alpha)", "1 is perfect, 0 is chance"),
+    "judge_tau": Heading("judges' foresight (tau)", "milestones follow high scores: 1 always, 0 by chance"),
+    "reward_model_accuracy": Heading(
+        "reward model agrees with judges", "pairs it did not learn from", share=True
+    ),
+    "trust": Heading("reward model orders milestones", "the moment after above the one before", share=True),
     "steps": Heading("steps"),
     "steps_per_second": Heading("steps per second", "playing and learning", whole=True),
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
+
+from markupsafe import Markup, escape
 
 from questloop.episodes.plain import counted
 from questloop.errors import QuestloopError
@@ -23,6 +26,15 @@ def episode_title(episode_id: str) -> str:
     """
     place = EpisodeId.parse(episode_id)
     return f"epoch {place.epoch}, agent {place.slot}, episode {place.ordinal}"
+
+
+def commands(text: str) -> Markup:
+    """A text with what stands in backquotes as code.
+
+    >>> commands("run `questloop fleet up` & wait")
+    Markup('run <code>questloop fleet up</code> &amp; wait')
+    """
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 class Names:

@@ -8,7 +8,7 @@ from operator import or_
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
-from questloop.report import page_data, table
+from questloop.report import page_data, table, words
 from questloop.report.charts import calibration, learning_curves, model_charts
 from questloop.storage.keys import Stage
 from questloop.web.site import Site
@@ -86,6 +86,8 @@ def feedback_pages(site: Site) -> APIRouter:
             figures=page_data.reward_model(newest, site.names.milestone) if newest else [],
             calibration=calibration(newest) if newest else None,
             judged=judged,
+            judges=[(epoch, page_data.judges(info)) for epoch, info in reversed(judged)],
+            words=words,
         )
 
     return pages

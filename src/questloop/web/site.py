@@ -15,7 +15,7 @@ from questloop.report.book import RunBook
 from questloop.settings import Settings
 from questloop.storage.store import Store
 from questloop.web.archive import ArchiveBook
-from questloop.web.names import Names, episode_title
+from questloop.web.names import Names, commands, episode_title
 from questloop.web.rooms import RoomBook
 from questloop.web.segments import SegmentPages
 
@@ -53,6 +53,7 @@ class Templates:
         self._templates.filters["alike"] = page_data.alike
         self._templates.filters["number"] = page_data.number
         self._templates.filters["counted"] = counted
+        self._templates.filters["commands"] = commands
         self._templates.filters["with_interval"] = page_data.with_interval
 
     def __call__(self, template: str, code: int = 200, **context: Any) -> HTMLResponse:
