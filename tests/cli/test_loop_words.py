@@ -122,3 +122,30 @@ def test_a_run_with_json_says_nothing_else_on_standard_output(tmp_path, monkeypa
     result = CliRunner().invoke(app, ["demo", str(tmp_path), "--json", *options], catch_exceptions=False)
     assert result.stdout.startswith('{"rows"')
     assert ("watch   http://here" in result.stderr) == bool(options)
+
+
+def test_a_run_that_is_complete_says_that_nothing_more_is_played(tmp_path):
+    commit_stage(open_store(str(tmp_path)), 0, Stage.ROLLOUTS, 1, [])
+    settings = load(flags={"store_url": str(tmp_path)})
+    told = "holds 1 epoch already; only what is missing is done"
+    assert [told in loop_words.opening(settings, most, False)[1] for most in (1, 2, None)] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_first_and_last_words_fit_a_terminal(tmp_path, monkeypatch, columns):
+    """Sentences go on below their first word; a command stands on one line, to be copied."""
+    monkeypatch.chdir(tmp_path)
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(loop_words, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
+    settings = load(flags={"store_url": "runs/demo"})
+    first, last = loop_words.opening(settings, 2, False), loop_words.closing(settings)
+    lines = "\n".join([*first, *last]).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert all(line[7] == " " and line[8] != " " for line in lines)
+    assert all(("#" in line) == (columns > 60) for line in last)
+    assert (len(lines) == 7) == (columns == 200)

@@ -416,7 +416,8 @@ def test_the_list_names_an_episodes_last_milestone_by_its_title(settings, capsys
     replay = Replay("r1-e0000-s000-00000", None, *[np.zeros(3000, np.uint8)] * 2, (), 1.5,
                     EpisodeOutcome.RUNNING, {"sword_1": 9, "met_elder": 4})  # fmt: skip
     video._print_list([replay, replace(replay, milestones={})], settings, as_json=False)
-    first, second = capsys.readouterr().out.splitlines()
+    names, first, second = capsys.readouterr().out.splitlines()
+    assert names.endswith("how it ended   milestones, last one")
     assert first.split("  ")[-1].strip() == "2 milestones: Took the twig blade"
     assert "3,000 steps" in first
     assert second.split("  ")[-1].strip() == "0 milestones"

@@ -8,6 +8,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import typer
@@ -55,6 +57,8 @@ def opening(settings: Settings, epochs: int | None, dashboard: bool) -> list[str
     game = Rom.load(settings.game.rom_path).path.stem
     known = len(committed_epochs(store, Stage.ROLLOUTS))
     held = f"goes on after {counted(known, 'epoch')}" if known else "a new run"
+    if epochs is not None and known >= epochs:
+        held = f"holds {counted(known, 'epoch')} already; only what is missing is done"
     length = f"{settings.loop.epoch_steps:,} steps"
     most = "epochs" if epochs is None else counted(epochs, "epoch")
     plan = f"{most} of {length}"
@@ -65,17 +69,29 @@ def opening(settings: Settings, epochs: int | None, dashboard: bool) -> list[str
         f"store   {store.url}: {held}",
         "stop    Ctrl-C is safe: the same command goes on after the last finished stage",
     ]
+    lines = list(map(_wrapped, lines))
     return lines if dashboard else [*lines, f"watch   {program()} dashboard {_named(settings)}"]
 
 
 def closing(settings: Settings) -> list[str]:
     """What to do next, as commands."""
     store, called = _named(settings), program()
-    return [
-        f"next    {called} dashboard {store}  # all of it, in the browser",
-        f"        {called} video {store} --over-epochs  # film what it learned",
-        f"        {called} report {store}  # write the report anew",
-    ]
+    commands = {
+        f"dashboard {store}": "all of it, in the browser",
+        f"video {store} --over-epochs": "film what it learned",
+        f"report {store}": "write the report anew",
+    }
+    lines = [f"{'' if at else 'next':8}{called} {command}" for at, command in enumerate(commands)]
+    told = [f"{line}  # {what}" for line, what in zip(lines, commands.values(), strict=True)]
+    return told if max(map(len, told)) <= get_terminal_size().columns or not sys.stdout.isatty() else lines
+
+
+def _wrapped(line: str) -> str:
+    """A line whose words begin at the ninth column, broken between words where a terminal is narrower."""
+    if not sys.stderr.isatty():
+        return line
+    width = max(40, get_terminal_size().columns)
+    return fill(line, width, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
 
 
 @contextmanager

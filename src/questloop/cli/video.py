@@ -170,6 +170,8 @@ def _print_list(replays: list[Replay], settings: Settings, as_json: bool) -> Non
         print(json.dumps(rows))
         return
     titles = milestone_titles(settings.game)
+    width = max((len(item.episode_id) for item in replays), default=0)
+    print(f"{'episode':{width}}  {'return':>8}  {'length':>12}  {'how it ended':13}  milestones, last one")
     for item in replays:
         last = max(item.milestones, key=lambda name: item.milestones[name], default=None)
         reached = counted(len(item.milestones), "milestone") + (f": {titles.get(last, last)}" if last else "")

@@ -128,7 +128,7 @@ def frame_facts(view: SegmentView, place: Callable[[str], str]) -> list[dict[str
                 "health": f"{health / 4:g} of {most / 4:g}",
                 "mode": line.get("mode") or "policy",
                 "action": str(line.get("action", "")),
-                "reward": round(paid, 2),
+                "reward": round(paid, 2) + 0.0,  # no -0.0
             }
         )
     return facts
