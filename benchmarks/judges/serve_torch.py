@@ -9,8 +9,10 @@ What was answered is kept: the same question costs nothing. Endpoint: http://127
 from __future__ import annotations
 
 import argparse
+import queue
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -38,26 +40,37 @@ def main() -> None:
 
 
 class TorchJudge(TrainedJudge):
-    """The trained judge, who asks a model in this process."""
+    """The trained judge, who asks a model in this process: what is asked at the same time in one batch."""
 
     def __init__(self, judge: LanguageJudge) -> None:
         self._judge = judge
-        self._busy = threading.Lock()
-        self._said: dict[tuple[str, ...], Sequence[Mapping[str, Any]]] = {}
+        self._said: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+        self._asked: queue.SimpleQueue[tuple[Task, tuple[str, ...], Future[Any]]] = queue.SimpleQueue()
+        threading.Thread(target=self._answer, daemon=True).start()
 
     def close(self) -> None:
         """Nothing is open."""
 
     def _likely(self, task: Task, *texts: str) -> Sequence[Mapping[str, Any]]:
-        labels = LABELS[task]
-        with self._busy:
-            if (known := self._said.get((task, *texts))) is not None:
-                return known
-            p, _ = self._judge.probabilities([prompt(task, *texts)], labels)
-            logs = np.log(np.maximum(p[0], 1e-12))
-            said = [{"token": label, "logprob": float(log)} for label, log in zip(labels, logs, strict=True)]
-            self._said[task, *texts] = said
-        return said
+        if (task, *texts) not in self._said:
+            future: Future[Any] = Future()
+            self._asked.put((task, texts, future))
+            self._said[task, *texts] = future.result()
+        return self._said[task, *texts]
+
+    def _answer(self) -> None:
+        while True:
+            waiting = [self._asked.get()]
+            while not self._asked.empty() and len(waiting) < 256:
+                waiting.append(self._asked.get())
+            for task in {one[0] for one in waiting}:
+                mine = [one for one in waiting if one[0] is task]
+                labels = LABELS[task]
+                p, _ = self._judge.probabilities([prompt(task, *texts) for _, texts, _ in mine], labels)
+                logs = np.log(np.maximum(p, 1e-12)).tolist()
+                for (_, _, future), row in zip(mine, logs, strict=True):
+                    pairs = zip(labels, row, strict=True)
+                    future.set_result([{"token": label, "logprob": log} for label, log in pairs])
 
 
 if __name__ == "__main__":

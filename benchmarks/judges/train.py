@@ -259,7 +259,7 @@ class Asked:
         if adapter is not None:
             from peft import PeftModel
 
-            loaded = PeftModel.from_pretrained(loaded, adapter)
+            loaded = PeftModel.from_pretrained(loaded, adapter).merge_and_unload()
         loaded = loaded.to("cuda" if on_gpu else "cpu")
         self.judge = LanguageJudge(loaded, AutoTokenizer.from_pretrained(model), batch_size=128)
 

@@ -122,6 +122,8 @@ def segment(store, epoch=1):
         (lambda store: keys.manifest(segment(store)), edit(schema_version=99),
          (Kind.BAD_DOCUMENT, "manifest.json", 1)),
         (lambda store: keys.run(), edit(frame_skip=7), (Kind.LINEAGE, "manifest.json", 0)),
+        (lambda store: keys.run(), lambda data: data.replace(b'"created": "20', b'"created": "21'),
+         (Kind.BAD_DOCUMENT, "run.json", None)),
         (lambda store: keys.run(), lambda _: b"{", (Kind.BAD_DOCUMENT, "run.json", None)),
     ],
 )  # fmt: skip

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from questloop.errors import BadDataError, UsageError, reason_of
 from questloop.game.observation import OBSERVATION_VERSION
 from questloop.game.rom import Rom
 from questloop.settings import Settings
 from questloop.storage import keys
-from questloop.storage.commit import to_json
 from questloop.storage.schema import SchemaVersion
+from questloop.storage.sealed import seal, unseal
 from questloop.storage.store import AlreadyExists, NotFound, Store
 
 _FIXED = ("rom_sha256", "seed", "observation", "frame_skip")
@@ -55,7 +55,7 @@ def open_run(store: Store, settings: Settings) -> Run:
         created=datetime.now(UTC),
     )
     try:
-        store.put_if_absent(keys.run(), to_json(wanted))
+        store.put_if_absent(keys.run(), seal(wanted, indent=1))
     except AlreadyExists:
         return _same(read_run(store), wanted, store.url)
     return wanted
@@ -64,11 +64,14 @@ def open_run(store: Store, settings: Settings) -> Run:
 def read_run(store: Store) -> Run:
     """The run of `store`; `BadDataError` where it has none or its document cannot be read."""
     try:
-        return Run.model_validate_json(store.get(keys.run()))
+        return unseal(store.get(keys.run()), Run)
     except NotFound:
         raise BadDataError(f"store {store.url} holds no run; begin one with `questloop pipeline`") from None
-    except ValidationError as error:
-        raise BadDataError(f"{keys.run()}: not a run: {reason_of(error)}") from None
+    except ValueError as error:
+        raise BadDataError(
+            f"{keys.run()}: not a run: {reason_of(error)}; put back a copy, or mend its values and take out "
+            "its digest"
+        ) from None
 
 
 def run_id(game: str, seed: int) -> str:

@@ -1,8 +1,8 @@
 """Small documents that carry their own SHA-256, so that a changed digit in one is noticed.
 
-What a commit lists it also hashes. A commit itself, a lease, a pass and a judgement are listed by nothing:
-each holds, as `digest`, the SHA-256 of its other fields in canonical JSON. One without a digest was written
-by an earlier release and is taken as it is.
+What a commit lists it also hashes. A run, a commit itself, a lease, a pass and a judgement are listed by
+nothing: each holds, as `digest`, the SHA-256 of its other fields in canonical JSON. One without a digest was
+written by an earlier release and is taken as it is.
 """
 
 from __future__ import annotations
