@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from questloop.grpo.judge_data import OutcomeSegment
-from questloop.grpo.judge_recipe import LEARNING_RATE
+from questloop.grpo.judge_recipe import GRPO_STEPS, LEARNING_RATE, WARM_START_STEPS
 from questloop.grpo.judge_text import condense
 from questloop.judges import rules
 from questloop.llm.routes import Role
@@ -33,16 +33,21 @@ RESULTS = Path(__file__).with_name("results.json")
 COMMAND = (
     "python benchmarks/judges/play.py --seed 0 --episodes {train} --out build/judges/train && "
     "python benchmarks/judges/play.py --seed 1 --episodes {held_out} --out build/judges/held_out && "
-    "python benchmarks/judges/train.py --model SMOLLM2 --seeds {seeds}{options} && "
+    "python benchmarks/judges/train.py --model SMOLLM2 --seeds {seeds}{steps}{options} && "
     "python benchmarks/judges/report.py"
 )
 MOMENTS = ("before", "warm_start", "after")
+STATES = ("far", "far_places", "nearer", "chosen")
+"""what is measured of a judge that learned about states (`train.States.measure`)"""
 DIFFERENCES = (
     ("small_llm_warm_start", "rule_based"),
     ("small_llm_after", "rule_based"),
     ("small_llm_warm_start", "rule_based_by_single_segments"),
     ("small_llm_after", "rule_based_by_single_segments"),
     ("small_llm_after_by_single_segments", "rule_based_by_single_segments"),
+    ("small_llm_warm_start_by_single_segments", "rule_based_by_single_segments"),
+    ("small_llm_warm_start", "logistic"),
+    ("small_llm_warm_start", "logistic_on_words"),
     ("small_llm_after", "small_llm_warm_start"),
     ("small_llm_after", "logistic"),
     ("small_llm_after", "logistic_on_words"),
@@ -61,9 +66,7 @@ def main() -> None:
         json.loads(path.read_text("utf-8")) for path in sorted(arguments.data.glob("runs/seed_*/judge.json"))
     ]
     table = Table(runs, held_out)
-    features = [
-        np.load(arguments.data / name / "observations.npz")["features"] for name in ("train", "held_out")
-    ]
+    seen = [arguments.data / name / "observations.npz" for name in ("train", "held_out")]
     summaries = read_segments(arguments.rules_read) if arguments.rules_read else held_out
     if [(s.segment_id, s.outcome) for s in summaries] != [(s.segment_id, s.outcome) for s in held_out]:
         raise SystemExit(f"{arguments.rules_read}: not the play that the others are measured by")
@@ -71,7 +74,9 @@ def main() -> None:
     table.add_scores("rule_based", scores, pairs=False)
     table.add_pairs("rule_based", [None], [table.prefer(rules_prefer, summaries)])
     table.add_pairs("rule_based_by_single_segments", [None], [table.compared(scores)])
-    table.add_scores("logistic", logistic_on_observations(train, *features))
+    if all(path.exists() for path in seen):
+        features = [np.load(path)["features"] for path in seen]
+        table.add_scores("logistic", logistic_on_observations(train, *features))
     table.add_scores("logistic_on_words", logistic_on_words(train, held_out))
     for moment in MOMENTS:
         finished = [run for run in runs if moment in run["said"]]
@@ -81,6 +86,7 @@ def main() -> None:
     document = {
         "command": COMMAND.format(
             seeds=" ".join(str(run["seed"]) for run in runs),
+            steps=steps_of(runs[0]["steps"]),
             options="".join(f" --arg {option}" for option in runs[0].get("options", [])),
             **played,
         ),
@@ -100,6 +106,11 @@ def main() -> None:
         "validation": {
             str(run["seed"]): {moment: said["validation"] for moment, said in run["said"].items()}
             for run in runs
+        },
+        "states": {
+            str(run["seed"]): {name: said[name] for name in STATES}
+            for run in runs
+            if STATES[0] in (said := run["said"]["warm_start"])
         },
         "steps": {str(run["seed"]): run["steps"] for run in runs},
         "learning_rate": LEARNING_RATE,
@@ -175,8 +186,15 @@ class Table:
         return {
             f"{one} - {other}": vars(agreement([self.hits[one] - self.hits[other]], [self.episodes]))
             for one, other in DIFFERENCES
-            if one in self.hits
+            if one in self.hits and other in self.hits
         }
+
+
+def steps_of(done: dict[str, int]) -> str:
+    """The options of `train.py` for as many steps, where they are not the recipe's."""
+    if done == {"warm_start": WARM_START_STEPS, "grpo": GRPO_STEPS}:
+        return ""
+    return f" --warm-start-steps {done['warm_start']} --grpo-steps {done['grpo']}"
 
 
 def rules_overall(text: str) -> float:

@@ -33,7 +33,8 @@ def main() -> None:
     run = json.loads((arguments.run / "judge.json").read_text("utf-8"))
     if run["pairs"][: len(pairs)] != [[better.segment_id, worse.segment_id] for better, worse in pairs]:
         raise SystemExit(f"{arguments.run} was measured by other pairs")
-    gpu = np.array(run["said"]["after"]["preferences"][: len(pairs)])
+    said = run["said"].get("after", run["said"]["warm_start"])
+    gpu = np.array(said["preferences"][: len(pairs)])
     with (
         LocalLLM(slots=1, threads=arguments.threads, adapter=arguments.adapter) as llm,
         closing(TrainedJudge(llm.url, MODEL)) as judge,
