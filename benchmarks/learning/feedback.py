@@ -22,6 +22,7 @@ EPISODES = 20
 _DRAWN = {
     "hints": ("the guide's own aims", "#8a6d1b"),
     "judges": ("judges lead and shape", "#1f7a4d"),
+    "judges_small": ("the same by a small\nlanguage model", "#2f62a8"),
     "none": ("no feedback", "#5b6672"),
     "astray": ("places exchanged", "#b3403a"),
 }
@@ -101,6 +102,8 @@ def table(arms: dict[str, dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, arm in arms.items():
+        if "essences_of_20" not in arm:  # cut off before it was evaluated
+            continue
         essences = arm["essences_of_20"]
         cells = [
             name,
@@ -125,7 +128,8 @@ def plot(arms: dict[str, dict[str, Any]], path: Path) -> None:
 
     figure, axis = pyplot.subplots(figsize=(7.2, 3.6), layout="constrained")
     for name, (title, colour) in _DRAWN.items():
-        arm = arms[name]
+        if (arm := arms.get(name)) is None:
+            continue
         scores = np.array(arm["milestones_by_epoch"], float)
         steps = np.arange(1, scores.shape[1] + 1) * arm["steps"][0] / scores.shape[1] / 1000
         middle, low, high = np.array([interquartile(column) for column in scores.T]).T
