@@ -7,10 +7,13 @@ from dataclasses import replace
 import pytest
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
+from tests.disks import small_disk
 
 from questloop.episodes.exporter import Exporter
 from questloop.errors import DiskFullError, UnavailableError
+from questloop.settings import StoreSettings
 from questloop.storage import keys
+from questloop.storage.interface import StoreGone
 from questloop.storage.keys import SegmentId
 from questloop.storage.store import open_store
 from questloop.telemetry import logs
@@ -149,6 +152,23 @@ def test_a_full_disk_stops_at_once(faulty, short, recording):
     exporter.submit(short[0])
     with pytest.raises(DiskFullError, match="free space"):
         exporter.close()
+
+
+@pytest.mark.parametrize("what", ["moved away", "moved away before room is asked for", "made read-only"])
+def test_a_store_that_no_waiting_brings_back_stops_at_once(tmp_path, short, recording, what):
+    with small_disk(tmp_path / "disk", 8) as disk:
+        store = open_store(StoreSettings(store_url=str(disk.root / "store"), low_water_mb=0))
+        store.put("a/b", b"there")
+        if what == "made read-only":
+            disk.remount("ro")
+        else:
+            (disk.root / "store").rename(disk.root / "away")
+        if what == "moved away":
+            store.check_space = lambda: None
+        exporter = Exporter(store, recording, patience_s=600)
+        exporter.submit(short[0])
+        with pytest.raises(StoreGone, match=r"1 segments not stored: store "):
+            exporter.close()
 
 
 def test_low_water_stops_before_the_disk_is_full(tmp_path, short, recording):

@@ -127,6 +127,7 @@ class FolderStore(Store):
 
     def check_space(self) -> None:
         with self._explained("open"):
+            self._require_there()
             free_mb = shutil.disk_usage(self._root).free // 2**20
         if free_mb < self._low_water_mb:
             raise DiskFullError(
@@ -237,9 +238,10 @@ class FolderStore(Store):
         except OSError as error:
             if error.errno in FULL:
                 raise DiskFullError(f"{where}: {error.strerror}; {MAKE_ROOM}") from None
-            mend = "check STORE_URL and the folder's permissions"
             if error.errno == errno.EROFS:
                 mend = "mount it for writing, or name another STORE_URL"
+                raise StoreGone(f"{where}: {error.strerror}; {mend}") from None
+            mend = "check STORE_URL and the folder's permissions"
             raise UnavailableError(f"{where}: {error.strerror}; {mend}") from None
 
     @contextlib.contextmanager

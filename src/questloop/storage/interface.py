@@ -20,7 +20,7 @@ class AlreadyExists(QuestloopError):
 
 
 class StoreGone(UnavailableError):
-    """A folder was removed, replaced or unmounted since it was opened: no waiting brings it back."""
+    """A folder was removed, replaced, unmounted or made read-only since it was opened: waiting mends none."""
 
 
 class NotFound(BadDataError):
