@@ -19,7 +19,7 @@ help:  ## list the targets
 setup: $(VENV)/.base  ## the environment in .venv, nothing else
 
 demo: $(VENV)/.base  ## play the bundled game: train, judge, reward model, shaped training
-	$(BIN)/questloop demo $(ARGS)
+	$(BIN)/questloop demo $(ARGS) || [ $$? = 75 ]  # 75: stopped, and goes on another time
 
 test: $(VENV)/.dev lint  ## every check, and the tests of which none takes long
 	$(PYTEST) -m "not long and not full" $(ARGS)

@@ -63,6 +63,14 @@ def test_json(store, tmp_path):
     assert done.stderr == ""
 
 
+def test_files_of_a_pipeline_that_is_writing_are_not_called_left_over(store, tmp_path):
+    with Lease.acquire(store, RUN.run):
+        said = verify("store", cwd=tmp_path).stdout
+    assert "1 file that no finished stage lists: a pipeline is writing the store" in said
+    assert "--repair" not in said
+    assert "left by stages that were stopped" in verify("store", cwd=tmp_path).stdout
+
+
 def test_repair_deletes_orphans_only_and_says_so(store, tmp_path):
     said = verify("store", cwd=tmp_path).stdout
     assert (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from questloop.cli.loop_words import said_when_slow
 from questloop.cli.options import JsonOption, RomOption, StartStatesOption
 from questloop.errors import QuestloopError
 from questloop.exit_codes import ExitCode
@@ -57,9 +58,11 @@ def doctor(
 def _run(settings: Settings, steps: int) -> Iterator[DoctorCheck]:
     for name, check in CHECKS:
         try:
-            yield from check(settings, steps)
+            with said_when_slow(f"      {name}: checking"):
+                found = list(check(settings, steps))
         except QuestloopError as error:
-            yield DoctorCheck(name, False, str(error))
+            found = [DoctorCheck(name, False, str(error))]
+        yield from found
 
 
 def check_game(settings: Settings, steps: int) -> Iterator[DoctorCheck]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from questloop.storage.store import Store
 
 _SHOWN = 20
+_MEND_ORPHANS = "--json lists, --repair deletes them"
 
 
 def verify(
@@ -57,12 +58,14 @@ def verify(
     with said_when_slow("checking every file of the store"):
         from questloop import settings
         from questloop.exit_codes import ExitCode
+        from questloop.storage.lease import has_writer
         from questloop.storage.store import open_existing_store
 
         changes = repair or rewind is not None
         settled = settings.load(config, {"store_url": store_of(place, store)}).store
         where = open_existing_store(settled, write=changes)
         withdrawn, removed = [], None
+        written = has_writer(where)
         if rewind is None and not repair:
             found = _audit(where)
         else:
@@ -78,7 +81,7 @@ def verify(
     else:
         for key in withdrawn:
             print(f"withdrawn: {key}")
-        _print(found, where.url, removed)
+        _print(found, where.url, removed, written)
     if not found.ok:
         raise typer.Exit(ExitCode.BAD_DATA)
 
@@ -129,7 +132,7 @@ def _repair(store: Store, found: Audit) -> int:
     return removed
 
 
-def _print(found: Audit, url: str, removed: int | None) -> None:
+def _print(found: Audit, url: str, removed: int | None, written: bool) -> None:
     from questloop.episodes.plain import counted
 
     result, again = found.to_json(), f"{program()} verify {shlex.quote(url)}"
@@ -143,10 +146,13 @@ def _print(found: Audit, url: str, removed: int | None) -> None:
     if removed is not None:
         print(f"removed {removed} objects")
     elif result["orphans"]:
-        print(
-            f"{counted(result['orphans'], 'file')} left by stages that were stopped, which nothing uses: "
-            "--json lists, --repair deletes them"
-        )
+        files = counted(result["orphans"], "file")
+        if written:
+            print(
+                f"{files} that no finished stage lists: a pipeline is writing the store; ask when it is done"
+            )
+        else:
+            print(f"{files} left by stages that were stopped, which nothing uses: {_MEND_ORPHANS}")
     if found.ok:
         print("ok")
     elif found.whole:

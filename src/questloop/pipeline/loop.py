@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 
 from questloop.episodes.retention import retire_epochs
@@ -23,6 +25,7 @@ from questloop.report.table import Row, rows
 from questloop.settings import Settings
 from questloop.storage.commit import committed_epochs
 from questloop.storage.keys import Stage
+from questloop.telemetry.progress import heartbeat
 from questloop.training.cluster import require_gpu
 from questloop.training.trainer import Trainer
 
@@ -117,13 +120,21 @@ def _stop_signals() -> Iterator[None]:
     What travels is a KeyboardInterrupt: an event loop logs any lesser exception of a callback, and goes on.
     """
 
+    stopping, begun = ExitStack(), False
+
     def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal begun
         os.write(2, b"\nstopping, this takes a few seconds\n")  # a signal may come inside of print
+        if not begun:
+            begun = True
+            say = partial(print, file=sys.stderr)
+            stopping.enter_context(heartbeat(lambda seconds: say(f"  stopping, {seconds:.0f} s")))
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        with stopping:
+            yield
     except KeyboardInterrupt:
         raise Stopped("stopped; the same command goes on after the last finished stage") from None
     finally:

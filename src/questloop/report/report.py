@@ -129,7 +129,11 @@ def _tiles(rows: list[table.Row], milestones: list[tuple[str, list[int]]]) -> li
         (table.text("milestones_per_episode", last), "milestones per episode", start),
         (str(last.unique_rooms), "rooms in the last epoch", f"{first.unique_rooms} in epoch {first.epoch}"),
         (f"{reached} of {len(milestones)}", "milestones", "reached by an episode of the run"),
-        (table.text("judge_agreement", last), "judges' agreement", "alpha; 1 is perfect, 0 is chance"),
+        (
+            table.text("judge_agreement", last),
+            "judges' agreement",
+            "alpha; 1: perfect; near 0: chance, or play is alike",
+        ),
         (
             table.text("reward_model_accuracy", last),
             "reward model agrees with judges",

@@ -54,7 +54,7 @@ FIGURES = {
     "return_mean": Heading("return per episode", "the game's reward alone, mean"),
     "return_per_1000_steps": Heading("reward per 1,000 steps", "the game's alone"),
     "shaping_weight": Heading("weight of shaping", "how much the reward model counted, from 0 to 1"),
-    "judge_agreement": Heading("judges' agreement (alpha)", "1 is perfect, 0 is chance"),
+    "judge_agreement": Heading("judges' agreement (alpha)", "1: perfect; near 0: chance, or play is alike"),
     "judge_tau": Heading("judges' foresight (tau)", "milestones follow high scores: 1 always, 0 by chance"),
     "reward_model_accuracy": Heading(
         "reward model agrees with judges", "pairs it did not learn from", share=True

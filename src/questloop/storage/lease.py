@@ -302,6 +302,18 @@ def holder_of(store: Store) -> Holder | None:
     return _read(store, keys.lease(fence), Holder) if fence else None
 
 
+def has_writer(store: Store) -> bool:
+    """Whether the newest writer neither released its lease nor is known to have ended."""
+    holder = holder_of(store)
+    if holder is None:
+        return False
+    beat = _read(store, keys.lease_beat(holder.fence), Beat)
+    if beat is not None and beat.released:
+        return False
+    process = Process(holder.host, holder.pid, holder.process)
+    return process.host != _host() or not process.start or process.is_alive()
+
+
 def _wait_until_free(
     store: Store,
     fence: int,

@@ -32,8 +32,9 @@ def map_pages(site: Site) -> APIRouter:
     @pages.get("/map", response_class=HTMLResponse)
     def the_map() -> HTMLResponse:
         exported = book.exported()
-        trodden = [epoch for epoch, info in book.played().items() if info.get("tiles")]
-        return site.draw("map.html", maps=site.rooms.maps(), exported=exported[-1:], trodden=trodden)
+        played, maps = book.played(), site.rooms.maps()
+        trodden = [epoch for epoch, info in played.items() if info.get("tiles")]
+        return site.draw("map.html", maps=maps, exported=exported[-1:], trodden=trodden, played=bool(played))
 
     @pages.get("/map/tiles.json")
     def tiles(epoch: EpochQuery = None) -> JSONResponse:
