@@ -34,7 +34,8 @@ lint: $(VENV)/.dev  ## style, types and the floors of the house
 	$(BIN)/lint-imports
 
 $(VENV)/.base: pyproject.toml requirements.lock
-	$(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV); some minutes, silent while it downloads"
+	@$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --no-compile -c requirements.lock $(TORCH)
 	$(BIN)/pip install -q --no-compile -c requirements.lock -e '.[video]'
 	@touch $@

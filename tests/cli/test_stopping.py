@@ -14,6 +14,7 @@ SRC = Path(__file__).parents[2] / "src"
 PROGRAM = """
 import os, signal, sys
 module, sys.argv = sys.argv[1], ["questloop", *sys.argv[2:]]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 class Interrupts:
     def find_spec(self, name, path=None, target=None):
         if name == module:
@@ -61,6 +62,7 @@ def _interrupted(folder, module, act, *words):
         cwd=folder,
         capture_output=True,
         text=True,
+        timeout=120,
     )
 
 

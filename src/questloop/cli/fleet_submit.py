@@ -263,7 +263,7 @@ def _wait(db: Database, settings: Settings, job_id: str, as_json: bool) -> int:
         lines = [f"{job_id} {job.status}{reason}{code}, {tried}", *map(_line_of, attempts)]
         if not JobLog(settings.fleet.log_dir, job_id).path.exists():
             lines.append(
-                f"no log in {settings.fleet.log_dir} here: the job wrote none, or it lies in LOG_DIR of the "
+                f"no log in {settings.fleet.log_dir}: the job printed nothing, or the log lies on the "
                 "dispatcher's machine"
             )
         elif job.log_note:

@@ -37,7 +37,7 @@ def explain(db: Database, job_id: str, settings: FleetSettings) -> list[str]:
             case JobStatus.FAILED:
                 return _failed(job, settings)
             case _:
-                lines = [f"{job.status}, finished {_ago(moment, job.finished_at)}"]
+                lines = [f"{job.status} {_ago(moment, job.finished_at)}"]
                 return lines + ([f"log: {job.log_note}"] if job.log_note else [])
 
 
