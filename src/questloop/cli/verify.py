@@ -65,7 +65,6 @@ def verify(
         settled = settings.load(config, {"store_url": store_of(place, store)}).store
         where = open_existing_store(settled, write=changes)
         withdrawn, removed = [], None
-        written = has_writer(where)
         if rewind is None and not repair:
             found = _audit(where)
         else:
@@ -81,7 +80,7 @@ def verify(
     else:
         for key in withdrawn:
             print(f"withdrawn: {key}")
-        _print(found, where.url, removed, written)
+        _print(found, where.url, removed, has_writer(where))
     if not found.ok:
         raise typer.Exit(ExitCode.BAD_DATA)
 
