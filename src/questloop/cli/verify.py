@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from questloop.storage.store import Store
 
 _SHOWN = 20
-_MEND_ORPHANS = "--json lists, --repair deletes them"
 
 
 def verify(
@@ -58,7 +57,6 @@ def verify(
     with said_when_slow("checking every file of the store"):
         from questloop import settings
         from questloop.exit_codes import ExitCode
-        from questloop.storage.lease import has_writer
         from questloop.storage.store import open_existing_store
 
         changes = repair or rewind is not None
@@ -80,7 +78,7 @@ def verify(
     else:
         for key in withdrawn:
             print(f"withdrawn: {key}")
-        _print(found, where.url, removed, has_writer(where))
+        _print(found, where, removed)
     if not found.ok:
         raise typer.Exit(ExitCode.BAD_DATA)
 
@@ -131,11 +129,12 @@ def _repair(store: Store, found: Audit) -> int:
     return removed
 
 
-def _print(found: Audit, url: str, removed: int | None, written: bool) -> None:
+def _print(found: Audit, store: Store, removed: int | None) -> None:
     from questloop.episodes.plain import counted
+    from questloop.storage.lease import has_writer
 
-    result, again = found.to_json(), f"{program()} verify {shlex.quote(url)}"
-    print(f"{url}: {found.segments} segments, {found.scores} scores, {found.models} models")
+    result, again = found.to_json(), f"{program()} verify {shlex.quote(store.url)}"
+    print(f"{store.url}: {found.segments} segments, {found.scores} scores, {found.models} models")
     gone = {*found.orphans, *(() if removed is None else found.spoilt)}
     shown = [finding for finding in found.findings if finding.key not in gone]
     for finding in shown[:_SHOWN]:
@@ -146,12 +145,10 @@ def _print(found: Audit, url: str, removed: int | None, written: bool) -> None:
         print(f"removed {removed} objects")
     elif result["orphans"]:
         files = counted(result["orphans"], "file")
-        if written:
-            print(
-                f"{files} that no finished stage lists: a pipeline is writing the store; ask when it is done"
-            )
-        else:
-            print(f"{files} left by stages that were stopped, which nothing uses: {_MEND_ORPHANS}")
+        why = "left by stages that were stopped, which nothing uses: --json lists, --repair deletes them"
+        if has_writer(store):
+            why = "that no finished stage lists: a pipeline is writing the store; ask when it is done"
+        print(f"{files} {why}")
     if found.ok:
         print("ok")
     elif found.whole:

@@ -303,7 +303,7 @@ def holder_of(store: Store) -> Holder | None:
 
 
 def has_writer(store: Store) -> bool:
-    """Whether the newest writer neither released its lease nor is known to have ended."""
+    """Whether the newest writer is known to live: a process of this machine whose lease is not released."""
     holder = holder_of(store)
     if holder is None:
         return False
@@ -311,7 +311,7 @@ def has_writer(store: Store) -> bool:
     if beat is not None and beat.released:
         return False
     process = Process(holder.host, holder.pid, holder.process)
-    return process.host != _host() or not process.start or process.is_alive()
+    return process.host == _host() and process.is_alive()
 
 
 def _wait_until_free(
