@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from questloop.machine import machine_cores, machine_memory_mb
 from questloop.settings import TrainingSettings
 
 EMULATOR_MB = 30
@@ -31,15 +32,19 @@ class Layout:
         return self.slots * self.rollout_steps
 
 
-def choose_layout(settings: TrainingSettings, cores: int, memory_mb: float) -> Layout:
+def choose_layout(
+    settings: TrainingSettings, cores: int | None = None, memory_mb: float | None = None
+) -> Layout:
     """One runner per core, and as many emulators as memory, the batch and vectorisation's gain allow.
 
-    More than 32 emulators per runner gain nothing; rollouts shorter than 16 steps would leave little to
-    bootstrap from.
+    Cores and free memory are this machine's where they are not given. More than 32 emulators per runner gain
+    nothing; rollouts shorter than 16 steps would leave little to bootstrap from.
 
     >>> choose_layout(TrainingSettings(), cores=2, memory_mb=8000)
     Layout(runners=2, slots_per_runner=32, rollout_steps=64)
     """
+    cores = machine_cores() if cores is None else cores
+    memory_mb = machine_memory_mb() if memory_mb is None else memory_mb
     runners = max(1, cores) if settings.ray_workers == "auto" else settings.ray_workers
     if settings.envs_per_worker == "auto":
         players = max(1, runners)

@@ -19,7 +19,6 @@ import torch
 
 import questloop
 from questloop.errors import DiskFullError, UnavailableError, UsageError
-from questloop.machine import machine_cores, machine_memory_mb
 from questloop.redaction import shown
 from questloop.settings import TrainingSettings
 from questloop.training.autoscale import Layout, choose_layout
@@ -49,7 +48,7 @@ def start_ray(settings: TrainingSettings) -> Layout:
     if settings.ray_address:
         cores = int(ray.cluster_resources().get("CPU", 1))
         return choose_layout(settings, cores, ray.cluster_resources().get("memory", 4e9) / 2**20)
-    return choose_layout(settings, machine_cores(), machine_memory_mb())
+    return choose_layout(settings)
 
 
 def require_gpu(settings: TrainingSettings) -> None:
@@ -127,7 +126,7 @@ def _knock(address: str) -> None:
 
 
 def _start(settings: TrainingSettings) -> None:
-    start_local(choose_layout(settings, machine_cores(), machine_memory_mb()).runners)
+    start_local(choose_layout(settings).runners)
 
 
 def start_local(runners: int) -> None:
