@@ -11,7 +11,7 @@ from questloop.game.profiles.mossgrove import PROFILE
 from questloop.game.rom import Rom
 from questloop.llm.reply import ChatError, ChatFailure
 from questloop.planner.client import EmbeddedPlanner
-from questloop.planner.plan import InvalidPlan
+from questloop.planner.plan import InvalidPlan, Plan
 from questloop.planner.takeover import MAX_PLANS, Takeovers
 from questloop.planner.view import puzzle_of
 
@@ -94,6 +94,25 @@ def test_without_a_plan_the_policy_plays_on_and_the_planner_rests(table, found, 
         ("fake puzzle", (), outcome)
     ] * asked
     assert all(masks[20:])
+
+
+@pytest.mark.parametrize(("rows", "asked"), [([9], 2), ([9, 10], MAX_PLANS)])
+def test_a_plan_that_ended_before_its_first_button_is_not_played_again(table, found, rows, asked):
+    class Insisting(Refusing):
+        def ask(self, mode, document, picture=None):
+            future = Future()
+            move = {"do": "MOVE_TO", "row": rows[self.asked % len(rows)], "column": 1}
+            future.set_result(Plan.model_validate({"reason": "out of the room", "macros": [move]}))
+            self.asked += 1
+            return future
+
+    table.set_up(found["room 4:11"], 0)
+    planner = Insisting()
+    takeovers = Takeovers(table, planner, 4)
+    masks = play(table, takeovers, 10)
+    assert takeovers.report().outcomes == {"puzzle invalid": 1}
+    assert planner.asked == asked
+    assert all(masks)
 
 
 def test_a_game_that_waits_for_its_plan_stands_still(table, found):

@@ -52,6 +52,8 @@ def test_a_few_agents_are_shown_at_most_every_few_seconds(tmp_path):
     assert len(last["trail"]) == TRAIL
     assert last["trail"][-1] == [int(each[4]) for each in (columns.group, columns.room, columns.x, columns.y)]
     assert (decode_screen(base64.b64decode(last["screen"])) == trace.frames[19, 4]).all()
+    walks = columns.walks_freely[4]
+    assert last["pictured"] == (last["trail"][-1][:2] if walks else None)
     now[0] = EVERY_S
     view.show(2, 900, [sample(0, None)])
     view.flush()

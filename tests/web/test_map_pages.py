@@ -1,8 +1,12 @@
 import base64
+import io
 import json
 
+import numpy as np
+from PIL import Image
 from tests.web.test_app import client
 
+from questloop.episodes.png import encode_png
 from questloop.report.book import RunBook
 from questloop.storage import keys
 from questloop.storage.commit import commit_stage
@@ -49,6 +53,24 @@ def test_living_agents_have_trails_and_screens(store):
     assert pages.get("/agents/3.png").content == b"\x89PNG picture"
     assert pages.get("/agents/5.png").status_code == 404
     assert pages.get("/agents/7.png").status_code == 404
+
+
+def test_rooms_of_a_first_epoch_are_pictured_by_what_living_agents_see(store):
+    screen = base64.b64encode(encode_png(np.full((144, 160), 200, np.uint16))).decode()
+    agents = [
+        {"agent": 0, "trail": [], "screen": screen, "pictured": [6, 77]},
+        {"agent": 1, "trail": [], "screen": screen, "pictured": None},
+        {"agent": 2, "trail": [], "screen": "no picture", "pictured": [6, 78]},
+        {"agent": 3, "trail": [], "screen": None, "pictured": [6, 79]},
+        {"agent": 4, "trail": [], "screen": screen, "pictured": [[], {}]},
+        {"agent": 5, "trail": []},
+    ]
+    store.put(keys.agents(), json.dumps({"epoch": 0, "step": 90, "agents": agents}).encode())
+    pages = client(store)
+    assert pages.get("/map").status_code == 200
+    found = pages.get("/rooms/6/77.png")
+    assert Image.open(io.BytesIO(found.content)).size == (160, 128)
+    assert [pages.get(f"/rooms/6/{room}.png").status_code for room in (78, 79)] == [404, 404]
 
 
 def test_agents_that_cannot_be_read_are_none(store):

@@ -258,6 +258,7 @@ class Takeovers:
         """Plan and play until what held the hero up is gone; the outcome."""
         room = scene.state.group, scene.state.room
         outcome: str = ""
+        refused: Plan | None = None  # ended before its first button: said once more, it ends so again
         for _ in range(MAX_PLANS):
             began = time.perf_counter()
             picture = self._picture(slot) if outcome and mode is Mode.PUZZLE else None
@@ -283,6 +284,10 @@ class Takeovers:
             scene = executor.scene
             told.played, told.ended = result.macros, result.abort or DONE
             outcome = result.abort or Abort.NO_PROGRESS
+            if not result.frames:
+                if refused is not None and refused.macros == plan.macros:
+                    return outcome
+                refused = plan
             if mode is Mode.DIALOG and not is_dialog_state(scene.state):
                 return SOLVED
             if mode is Mode.PUZZLE and room != (scene.state.group, scene.state.room):

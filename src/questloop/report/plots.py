@@ -17,6 +17,8 @@ MOST_POINTS = 240
 SMOOTHED_FROM = 12
 """A line of so many points is drawn as the mean of five neighbours, over the points themselves, faint."""
 NAMED_BOUNDARIES = 6
+ASIDE = 5
+"""pixels between the bars of several lines at one x"""
 COLOURS = 6
 """classes s0 to s5 of the page"""
 
@@ -52,7 +54,10 @@ def line_plot(
     counts = all(float(value).is_integer() for value in values)
     frame = _Frame((min(xs), max(xs)), y_range or (min(0.0, *values), max(0.0, *values)), counts)
     parts = [frame.axes(x_label, whole), *frame.epochs(boundaries)]
-    parts += [frame.line(line, index) for index, line in enumerate(lines)]
+    barred = [index for index, line in enumerate(lines) if line.low]
+    for index, line in enumerate(lines):
+        aside = barred.index(index) - (len(barred) - 1) / 2 if index in barred else 0.0
+        parts.append(frame.line(line, index, aside * ASIDE))
     return _svg(title, _summary(lines), parts) + _legend(lines)
 
 
@@ -118,30 +123,32 @@ class _Frame:
     def diagonal(self) -> str:
         return f'<line class="boundary" x1="{self.x(0)}" y1="{self.y(0)}" x2="{self.x(1)}" y2="{self.y(1)}"/>'
 
-    def line(self, line: Line, index: int) -> str:
+    def line(self, line: Line, index: int, aside: float = 0.0) -> str:
+        """`aside`: pixels to the right of its place."""
         colour = f"s{index % COLOURS}"
         places = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
         if len(places) >= SMOOTHED_FROM and not line.low:
             means = _means([y for _, y in places])
             smooth = [(x, y) for (x, _), y in zip(places, means, strict=True)]
             return self._path(places, f"faint {colour}") + self._path(smooth, colour)
-        parts = [self._path(places, colour)]
+        parts = [self._path(places, colour, aside)]
         if len(places) <= 60:
             for x, y in places:
                 parts.append(
-                    f'<circle class="dot {colour}" cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="2.6">'
+                    f'<circle class="dot {colour}" cx="{self.x(x) + aside:.1f}" cy="{self.y(y):.1f}" r="2.6">'
                     f"<title>{escape(line.label)} {_short(y)} at {x:,.0f}</title></circle>"
                 )
         for x, low, high in zip(line.x, line.low, line.high, strict=False):
             if low is not None and high is not None:
+                at = f"{self.x(x) + aside:.1f}"
                 parts.append(
-                    f'<line class="whisker {colour}" x1="{self.x(x):.1f}" x2="{self.x(x):.1f}" '
+                    f'<line class="whisker {colour}" x1="{at}" x2="{at}" '
                     f'y1="{self.y(low):.1f}" y2="{self.y(high):.1f}"/>'
                 )
         return "".join(parts)
 
-    def _path(self, places: Sequence[tuple[float, float]], classes: str) -> str:
-        path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in places)
+    def _path(self, places: Sequence[tuple[float, float]], classes: str, aside: float = 0.0) -> str:
+        path = " ".join(f"{self.x(x) + aside:.1f},{self.y(y):.1f}" for x, y in places)
         return f'<polyline class="line {classes}" points="{path}"/>'
 
 

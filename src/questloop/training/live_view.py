@@ -53,7 +53,8 @@ class LiveView:
         self._writer.flush(FLUSH_S)
 
     def _agent(self, number: int, trace: Trace, slot: int) -> dict[str, Any]:
-        """`trail`: group, room, x and y in pixels of the room; `screen`: PNG in base64, or None."""
+        """`trail`: group, room, x and y in pixels of the room; `screen`: PNG in base64, or None; `pictured`:
+        group and room that it shows at rest, or None."""
         rows = np.unique(np.linspace(0, len(trace.action) - 1, TRAIL).round().astype(int))
         newest = max((t for t, n in trace.frames if n == slot), default=None)
         screen = None if newest is None else encode_png(trace.frames[newest, slot])
@@ -61,7 +62,12 @@ class LiveView:
             "agent": number,
             "trail": self._places(trace.taps[rows, slot]),
             "screen": None if screen is None else base64.b64encode(screen).decode(),
+            "pictured": None if newest is None else self._at_rest(trace.taps[newest, slot]),
         }
+
+    def _at_rest(self, taps: NDArray[np.uint8]) -> list[int] | None:
+        columns = self._profile.columns(np.ascontiguousarray(taps[None]))
+        return [int(columns.group[0]), int(columns.room[0])] if columns.walks_freely[0] else None
 
     def _places(self, taps: NDArray[np.uint8]) -> list[list[int]]:
         columns = self._profile.columns(np.ascontiguousarray(taps))

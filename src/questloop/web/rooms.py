@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -86,6 +88,7 @@ class RoomBook:
         get its picture only with a later look at the map.
         """
         with self._lock:
+            self._look_at_living()
             played = self._book.played()
             wanted = set(page_data.room_visits(played)) - self._pictures.keys()
             budget = LOOKED_AT_LATER if self._searched else LOOKED_AT
@@ -102,6 +105,14 @@ class RoomBook:
                 budget -= len(chosen)
                 if not wanted or budget <= 0:
                     return
+
+    def _look_at_living(self) -> None:
+        """During the first epoch the screens of agents that play now are the only pictures of rooms."""
+        for agent in self._book.agents().get("agents", []):
+            with suppress(KeyError, TypeError, ValueError, OSError):  # not all there; another look has it
+                group, room = agent["pictured"]
+                if (group, room) not in self._pictures:
+                    self._pictures[group, room] = self._cropped(base64.b64decode(agent["screen"]))
 
     @property
     def guide(self) -> Guide | None:
