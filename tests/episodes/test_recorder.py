@@ -119,6 +119,25 @@ def test_an_episode_goes_on_across_epochs(played, make_recorder):
     assert records["r1-e0001-s000-00001"].epochs == (1,)
 
 
+def test_going_on_is_the_same_as_loading_the_state(played, make_recorder):
+    going = make_recorder()
+    going.add(cut(played, 0, 460))
+    loaded = make_recorder(epoch=1, fence=2)
+    loaded.load_state_dict(going.state_dict())
+    going.go_on(1, 2)
+    ways = (going, loaded)
+    for found, expected in zip(*(each.add(cut(played, 460, 700)) for each in ways), strict=True):
+        assert found.id == expected.id
+        assert_same(found, expected)
+    found, expected = (each.replays() for each in ways)
+    assert [each.reloads for each in found] == [each.reloads for each in expected]
+    assert going.records() == loaded.records()
+    states = [each.state_dict() for each in ways]
+    assert states[0].keys() == states[1].keys()
+    for name, array in states[0].items():
+        np.testing.assert_array_equal(array, states[1][name])
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cache
@@ -166,82 +167,43 @@ def decode(row: Bytes, profile: Profile) -> GameState:
 
 def decode_all(taps: Bytes, profile: Profile) -> list[GameState]:
     """The states of rows u8[L, K], for instance those of a segment: cheaper than one by one."""
-    columns = _Lists(profile.columns(taps), profile)
-    return [_state(columns, row, profile) for row in range(len(taps))]
+    return _states(profile.columns(taps), profile)
 
 
 def state_of(columns: Columns, slot: int, profile: Profile) -> GameState:
     """The state of one slot of columns that are already decoded."""
-    return _state(_Lists(columns, profile, slice(slot, slot + 1)), 0, profile)
+    return _states(columns, profile, slice(slot, slot + 1))[0]
 
 
-class _Lists:
-    """Columns as Python lists: reading an element of an array costs five times as much."""
+def _states(columns: Columns, profile: Profile, rows: slice = slice(None)) -> list[GameState]:
+    """All through lists: reading an element of an array costs five times as much."""
 
-    def __init__(self, columns: Columns, profile: Profile, rows: slice = slice(None)) -> None:
-        arrays = {field.name: getattr(columns, field.name)[rows] for field in fields(columns)}
-        self.collisions = [row.tobytes() for row in arrays.pop("collisions")]
-        vars(self).update({name: array.tolist() for name, array in arrays.items()})
-        masks: list[int] = vars(self)["milestones"]
-        names = {mask: tuple(profile.milestone_names(mask)) for mask in set(masks)}
-        self.milestones = [names[mask] for mask in masks]
+    def read(name: str) -> list[Any]:
+        values: list[Any] = getattr(columns, name)[rows].tolist()
+        return values
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
-
-def _state(columns: _Lists, slot: int, profile: Profile) -> GameState:
-    c = columns
-    dungeon, text = c.dungeon[slot], c.text_index[slot]
-    return GameState(
-        group=c.group[slot],
-        room=c.room[slot],
-        x=c.x[slot],
-        y=c.y[slot],
-        direction=_DIRECTIONS[c.direction[slot]],
-        large_room=bool(c.large_room[slot]),
-        dungeon=None if dungeon < 0 else dungeon,
-        floor=c.floor[slot],
-        season=_SEASONS[c.season[slot]],
-        health=c.health[slot],
-        max_health=c.max_health[slot],
-        rupees=c.rupees[slot],
-        bombs=c.bombs[slot],
-        seeds=c.seeds[slot],
-        small_keys=c.small_keys[slot],
-        keys_here=c.keys_here[slot],
-        boss_keys=c.boss_keys[slot],
-        boss_key_here=bool(c.boss_key_here[slot]),
-        sword_level=c.sword_level[slot],
-        shield_level=c.shield_level[slot],
-        essences=_numbers(c.essences[slot]),
-        seasons_owned=_seasons(c.seasons_owned[slot]),
-        items={name: level for name, level in zip(profile.items, c.items[slot], strict=False) if level},
-        text_index=None if text < 0 else text,
-        text_choice=bool(c.text_choice[slot]),
-        menu=c.menu_open[slot],
-        has_control=bool(c.has_control[slot]),
-        transition=bool(c.transition[slot]),
-        dying=bool(c.dying[slot]),
-        game_over=bool(c.game_over[slot]),
-        hero_state=c.hero_state[slot],
-        in_air=bool(c.height[slot] < 0),
-        pushing=bool(c.pushing[slot]),
-        riding=bool(c.riding[slot]),
-        swimming=bool(c.swimming[slot]),
-        carrying=bool(c.carrying[slot]),
-        enemies=_enemies(c, slot),
-        enemies_left=c.enemies[slot],
-        triggers=c.triggers[slot],
-        torches=c.torches[slot],
-        switches=c.switches[slot],
-        block_moving=bool(c.block_moving[slot]),
-        room_flags=c.room_flags[slot],
-        milestones=c.milestones[slot],
-        collisions=c.collisions[slot],
-    )
+    masks = read("milestones")
+    names = {mask: tuple(profile.milestone_names(mask)) for mask in set(masks)}
+    made: dict[str, Iterable[Any]] = {
+        "direction": map(_DIRECTIONS.__getitem__, read("direction")),
+        "dungeon": map(_unless_negative, read("dungeon")),
+        "season": map(_SEASONS.__getitem__, read("season")),
+        "essences": map(_numbers, read("essences")),
+        "seasons_owned": map(_seasons, read("seasons_owned")),
+        "items": (_owned(profile.items, levels) for levels in read("items")),
+        "text_index": map(_unless_negative, read("text_index")),
+        "menu": read("menu_open"),
+        "in_air": (columns.height[rows] < 0).tolist(),
+        "enemies": map(_enemies, *map(read, ("enemy_id", "enemy_x", "enemy_y", "enemy_health"))),
+        "enemies_left": read("enemies"),
+        "milestones": map(names.__getitem__, masks),
+        "collisions": (row.tobytes() for row in columns.collisions[rows]),
+    }
+    lists = (made[name] if name in made else read(name) for name in _FIELDS)
+    return list(map(GameState, *lists))
 
 
+_FIELDS = tuple(field.name for field in fields(GameState))
 _DIRECTIONS = {int(each): each for each in Facing}
 _SEASONS = {int(each): each for each in Season}
 
@@ -257,6 +219,14 @@ def _seasons(mask: int) -> tuple[Season, ...]:
     return tuple(season for season in Season if mask >> season & 1)
 
 
-def _enemies(c: _Lists, slot: int) -> tuple[Enemy, ...]:
-    found = zip(c.enemy_id[slot], c.enemy_x[slot], c.enemy_y[slot], c.enemy_health[slot], strict=True)
-    return tuple(Enemy(*values) for values in found if values[0])
+def _unless_negative(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def _owned(names: tuple[str, ...], levels: list[int]) -> dict[str, int]:
+    return {name: level for name, level in zip(names, levels, strict=False) if level} if any(levels) else {}
+
+
+def _enemies(*slots: list[int]) -> tuple[Enemy, ...]:
+    """Of kinds, x, y and health by slot; kind 0 is an empty one."""
+    return tuple(Enemy(*values) for values in zip(*slots, strict=True) if values[0]) if any(slots[0]) else ()

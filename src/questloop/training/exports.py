@@ -39,19 +39,10 @@ class Exports:
         recording = self._world.recording
         if recording is None:
             return
-        state = self._recorder.state_dict() if self._recorder else self._state
-        game = self._settings.game
-        self._recorder = Recorder(
-            self._slots,
-            run=plan.run,
-            epoch=plan.epoch,
-            fence=plan.fence,
-            reward_names=self._world.rewards,
-            milestone_names=self._world.milestones,
-            segment_steps=segment_steps(game.frame_skip, game.episode_length),
-        )
-        if state:
-            self._recorder.load_state_dict(state)
+        if self._recorder is None:
+            self._recorder = self._new_recorder(plan)
+        else:
+            self._recorder.go_on(plan.epoch, plan.fence)
         rom, profile, frame_skip = recording
         self._cells = CellCollector(profile, plan.epoch, self._seen_before(plan.epoch))
         self._running = EpochExport(
@@ -72,6 +63,22 @@ class Exports:
             seed=plan.seed,
             cells=self._cells,
         )
+
+    def _new_recorder(self, plan: EpochPlan) -> Recorder:
+        game = self._settings.game
+        recorder = Recorder(
+            self._slots,
+            run=plan.run,
+            epoch=plan.epoch,
+            fence=plan.fence,
+            reward_names=self._world.rewards,
+            milestone_names=self._world.milestones,
+            segment_steps=segment_steps(game.frame_skip, game.episode_length),
+        )
+        if self._state:
+            recorder.load_state_dict(self._state)
+            self._state = {}
+        return recorder
 
     def _seen_before(self, epoch: int) -> Iterable[int]:
         """Cells of earlier epochs: those in memory, else those in the store."""
