@@ -59,3 +59,12 @@ def test_a_long_curve_is_smoothed_over_its_points_and_its_epochs_are_named():
     assert ">epoch 1<" in plot
     assert "faint" not in line_plot("t", [Line("a", [0, 1], [0.0, 1.0])], "steps")
     assert ">epoch" not in line_plot("t", [Line("a", [0, 9], [0.0, 1.0])], "steps", boundaries=list(range(9)))
+
+
+def test_bars_of_several_lines_at_one_epoch_stand_side_by_side():
+    lines = [Line(name, [0.0], [0.5], [0.4], [0.6]) for name in ("a", "b", "c")]
+    chart = line_plot("shares", [*lines, Line("without a bar", [0.0], [0.5])], "epoch", whole=True)
+    places = [float(x) for x in re.findall(r'class="whisker[^"]*" x1="([0-9.]+)"', chart)]
+    dots = [float(x) for x in re.findall(r'cx="([0-9.]+)"', chart)]
+    assert len(set(places)) == 3
+    assert dots == [*places, sum(places) / 3]

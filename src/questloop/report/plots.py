@@ -52,9 +52,10 @@ def line_plot(
     if not values:
         return Markup('<p class="soft">Nothing measured yet.</p>')
     counts = all(float(value).is_integer() for value in values)
-    frame = _Frame((min(xs), max(xs)), y_range or (min(0.0, *values), max(0.0, *values)), counts)
-    parts = [frame.axes(x_label, whole), *frame.epochs(boundaries)]
     barred = [index for index, line in enumerate(lines) if line.low]
+    margin = (max(xs) - min(xs)) * len(barred) * ASIDE / (2 * WIDTH)
+    frame = _Frame((min(xs) - margin, max(xs) + margin), y_range or (min(0.0, *values), max(0.0, *values)), counts)
+    parts = [frame.axes(x_label, whole), *frame.epochs(boundaries)]
     for index, line in enumerate(lines):
         aside = barred.index(index) - (len(barred) - 1) / 2 if index in barred else 0.0
         parts.append(frame.line(line, index, aside * ASIDE))
