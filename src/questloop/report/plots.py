@@ -54,7 +54,8 @@ def line_plot(
     counts = all(float(value).is_integer() for value in values)
     barred = [index for index, line in enumerate(lines) if line.low]
     margin = (max(xs) - min(xs)) * len(barred) * ASIDE / (2 * WIDTH)
-    frame = _Frame((min(xs) - margin, max(xs) + margin), y_range or (min(0.0, *values), max(0.0, *values)), counts)
+    x_range = min(xs) - margin, max(xs) + margin
+    frame = _Frame(x_range, y_range or (min(0.0, *values), max(0.0, *values)), counts)
     parts = [frame.axes(x_label, whole), *frame.epochs(boundaries)]
     for index, line in enumerate(lines):
         aside = barred.index(index) - (len(barred) - 1) / 2 if index in barred else 0.0
