@@ -37,7 +37,7 @@ $(VENV)/.base: pyproject.toml requirements.lock
 	@echo "installing into $(VENV); some minutes, silent while it downloads"
 	@$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --no-compile -c requirements.lock $(TORCH)
-	$(BIN)/pip install -q --no-compile -c requirements.lock -e '.[video]'
+	$(BIN)/pip install -q --no-compile -c requirements.lock -e '.[video,fleet]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from questloop.cli.loop import DEMO
 from questloop.settings import GROUPS, LEARNS
 
 PAGE = Path(__file__).parents[1] / "docs/reference/settings.md"
@@ -64,8 +66,15 @@ def page() -> str:
 
 
 def _learns() -> str:
-    rows = [f"| `{name.upper()}` | `{_plain(value)}` |" for name, value in LEARNS.items()]
-    return "\n".join([LEARNS_HEAD, "| variable | value |", "|---|---|", *rows, ""])
+    rows = [
+        f"| `{name.upper()}` | {_shown(LEARNS, name)} | {_shown(LEARNS | DEMO, name)} |"
+        for name in LEARNS | DEMO
+    ]
+    return "\n".join([LEARNS_HEAD, "| variable | value | of `demo` |", "|---|---|---|", *rows, ""])
+
+
+def _shown(preset: Mapping[str, object], name: str) -> str:
+    return f"`{_plain(preset[name])}`" if name in preset else "as above"
 
 
 def _plain(value: Any) -> Any:

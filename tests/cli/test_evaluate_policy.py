@@ -45,6 +45,8 @@ def test_episodes_are_played_and_counted(store, monkeypatch):
     told = CliRunner().invoke(app, ["evaluate-policy", store, "--episodes", "1", "--start", "start"])
     assert "steps per episode        40.00" in told.output
     assert "rooms per episode        0.00" not in told.output
+    assert "planner off" in told.stderr
+    assert "planner off" not in again.stderr
 
 
 def test_without_a_checkpoint_it_says_what_to_do(tmp_path):

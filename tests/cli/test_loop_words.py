@@ -18,6 +18,7 @@ from questloop.cli.app import app
 from questloop.episodes.run import open_run
 from questloop.pipeline import loop as pipeline_loop
 from questloop.settings import load
+from questloop.storage import keys
 from questloop.storage.commit import commit_stage
 from questloop.storage.keys import Stage
 from questloop.storage.store import open_store
@@ -40,6 +41,13 @@ def test_a_run_says_first_what_it_does_and_last_what_comes_next(tmp_path, monkey
     assert ("a new run" in first, "goes on after 1 epoch\n" in first) == (not known, bool(known))
     for said in ("dashboard", "video", "report"):
         assert f"questloop {said} '{folder}'" in result.stdout
+
+
+def test_a_run_that_was_stopped_in_its_first_epoch_is_not_called_new(tmp_path):
+    store = open_store(str(tmp_path))
+    store.put(keys.run(), b"{}")
+    lines = loop_words.opening(load(flags={"store_url": str(tmp_path)}), 2, False)
+    assert any("epoch 0 was begun, and begins again" in line for line in lines)
 
 
 def test_the_first_words_come_before_ray_and_torch(tmp_path):

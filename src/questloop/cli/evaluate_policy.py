@@ -47,13 +47,20 @@ def evaluate_policy(
 
         EPISODE_LENGTH=750 questloop evaluate-policy --store runs/full --episodes 20 --json
     """
+    from questloop.game.profiles import profile_in_force
     from questloop.storage.store import open_existing_store
+    from questloop.telemetry.progress import heartbeat
     from questloop.training.player import load_player
 
     settings = loop_settings(place, store, config, seed=seed)
     where = open_existing_store(settings.store)
-    player = load_player(where, epoch, settings.loop.seed)
-    played = _play(settings, player, start, episodes, planner)
+    if not planner and not as_json:
+        typer.echo(
+            "planner off: the policy plays alone; demo and pipeline train with it: --planner", err=True
+        )
+    with heartbeat(lambda seconds: typer.echo(f"  still playing, {seconds:.0f} s", err=True)):
+        player = load_player(where, epoch, settings.loop.seed)
+        played = _play(settings, player, start, episodes, planner)
     milestones = Counter(name for episode in played for name in episode.milestones)
     document = {
         "store": where.url,
@@ -70,8 +77,9 @@ def evaluate_policy(
         return
     for name in ("milestones_per_episode", "rooms_per_episode", "steps_per_episode"):
         typer.echo(f"{name.replace('_', ' '):24} {document[name]:.2f}")
+    titles = {each.key: each.title for each in profile_in_force(settings.game).milestones}
     for name, count in milestones.most_common():
-        typer.echo(f"{name:24} {count} of {len(played)} episodes")
+        typer.echo(f"{count:3} of {len(played)} episodes  {titles.get(name, name)}")
 
 
 def _play(

@@ -47,6 +47,7 @@ def opening(settings: Settings, epochs: int | None, dashboard: bool) -> list[str
     """
     from questloop.episodes.plain import counted
     from questloop.game.rom import Rom
+    from questloop.storage import keys
     from questloop.storage.commit import committed_epochs
     from questloop.storage.keys import Stage
     from questloop.storage.store import open_store
@@ -56,7 +57,8 @@ def opening(settings: Settings, epochs: int | None, dashboard: bool) -> list[str
         store.check_space()
     game = Rom.load(settings.game.rom_path).path.stem
     known = len(committed_epochs(store, Stage.ROLLOUTS))
-    held = f"goes on after {counted(known, 'epoch')}" if known else "a new run"
+    new = "epoch 0 was begun, and begins again" if store.exists(keys.run()) else "a new run"
+    held = f"goes on after {counted(known, 'epoch')}" if known else new
     if epochs is not None and known >= epochs:
         held = f"holds {counted(known, 'epoch')} already; only what is missing is done"
     length = f"{settings.loop.epoch_steps:,} steps"

@@ -136,7 +136,9 @@ def _stop_signals() -> Iterator[None]:
         with stopping:
             yield
     except KeyboardInterrupt:
-        raise Stopped("stopped; the same command goes on after the last finished stage") from None
+        raise Stopped(
+            "stopped; the same command goes on after the last finished stage, and begins this one again"
+        ) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -54,7 +54,7 @@ def furthest(rows: list[Row], titles: Mapping[str, str]) -> str | None:
     share = f"{_share(last, name)} of epoch {last.epoch}'s episodes"
     if first is not last:
         share += f", {_share(first, name)} of epoch {first.epoch}'s"
-    return f"The furthest of them, “{titles.get(name, name)}”, was reached by {share}."
+    return f"The furthest milestone, “{titles.get(name, name)}”, was reached by {share}."
 
 
 def _share(row: Row, name: str) -> str:
