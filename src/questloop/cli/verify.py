@@ -134,9 +134,8 @@ def _print(found: Audit, store: Store, removed: int | None) -> None:
     from questloop.storage.lease import has_writer
 
     result, again = found.to_json(), f"{program()} verify {shlex.quote(store.url)}"
-    print(
-        f"{store.url}: {found.segments} segments, {found.scores} scores, {found.models} reward models and checkpoints"
-    )
+    models = f"{found.models} reward models and checkpoints"
+    print(f"{store.url}: {found.segments} segments, {found.scores} scores, {models}")
     gone = {*found.orphans, *(() if removed is None else found.spoilt)}
     shown = [finding for finding in found.findings if finding.key not in gone]
     for finding in shown[:_SHOWN]:
